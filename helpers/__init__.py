@@ -1,0 +1,1 @@
+"""The small library that the chapters of the book import, module by module."""
