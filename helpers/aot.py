@@ -1,0 +1,153 @@
+"""Compiles a function for a TPU chip that this machine does not have.
+
+``libtpu`` holds the real TPU compiler and runs on any Linux x86-64 machine. It needs a
+description of the chip (a topology) and the shapes of the arguments, never a device.
+What comes back cannot run here; it can be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding
+
+__all__ = ["CHIPS", "Memory", "Program", "abstract", "compile_for"]
+
+# The smallest topology that both libtpu 0.0.42 and 0.0.52 accept for each chip; a
+# program for one chip is compiled for the first device in it. A v2, v3 or TPU7x chip
+# shows as two devices: one per TensorCore.
+CHIPS = {
+    "v2": "v2:2x2",
+    "v3": "v3:2x2",
+    "v4": "v4:2x2x1",
+    "v5e": "v5e:2x2",
+    "v5p": "v5p:2x2x1",
+    "v6e": "v6e:2x2",
+    "tpu7x": "tpu7x:2x2x1",
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Device memory of a compiled program, in bytes (compiled).
+
+    Attributes:
+        arguments_bytes: Arguments, padded to the tiles the chip stores.
+        outputs_bytes: Results, padded likewise.
+        aliased_bytes: Results that reuse the memory of a donated argument.
+        temporaries_bytes: Room for values that live only inside the program.
+        code_bytes: The program itself.
+    """
+
+    arguments_bytes: int
+    outputs_bytes: int
+    aliased_bytes: int
+    temporaries_bytes: int
+    code_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """What must fit at once: everything, with aliased results counted once."""
+        return (
+            self.arguments_bytes
+            + self.outputs_bytes
+            - self.aliased_bytes
+            + self.temporaries_bytes
+            + self.code_bytes
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function compiled for one TPU device.
+
+    Attributes:
+        chip: The chip's short name, a key of ``CHIPS``.
+        device_kind: The name the compiler has for it.
+        hlo_text: The optimised, scheduled HLO module.
+        memory: What it needs in device memory (compiled).
+        flops: Floating-point operations, loop bodies counted once (compiled).
+    """
+
+    chip: str
+    device_kind: str
+    hlo_text: str
+    memory: Memory
+    flops: float
+
+
+def abstract(shape: tuple[int, ...], dtype: Any = "float32") -> jax.ShapeDtypeStruct:
+    """An argument that has a shape and a type and no values.
+
+    Args:
+        shape: Its shape.
+        dtype: Its type, as JAX or NumPy names it.
+
+    Returns:
+        What ``compile_for`` takes in place of an array.
+    """
+    return jax.ShapeDtypeStruct(shape, jax.numpy.dtype(dtype))
+
+
+@functools.cache
+def _device(chip: str) -> Any:
+    """The compile-only device of a chip."""
+    if chip not in CHIPS:
+        raise ValueError(f"expected a chip among {', '.join(CHIPS)}, got {chip!r}")
+    if importlib.util.find_spec("libtpu") is None:
+        raise RuntimeError(
+            "the TPU compiler (libtpu) is not installed here; it exists for Linux "
+            "x86-64 only"
+        )
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=CHIPS[chip])
+    return topology.devices[0]
+
+
+def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Program:
+    """Compiles a function for one device of a TPU chip.
+
+    Args:
+        function: A function of arrays and pytrees, plain or wrapped by ``jax.jit``
+            (the way to pass ``donate_argnums`` and the like).
+        *arguments: Arrays, scalars, ``abstract`` arguments, or pytrees of them; only
+            shapes and types are used.
+        chip: A key of ``CHIPS``.
+
+    Returns:
+        The compiled program.
+
+    Raises:
+        ValueError: If the chip is unknown.
+        RuntimeError: If this machine has no TPU compiler.
+    """
+    device = _device(chip)
+    sharding = SingleDeviceSharding(device)
+
+    def on_chip(leaf: Any) -> jax.ShapeDtypeStruct:
+        if not hasattr(leaf, "dtype"):
+            leaf = jax.eval_shape(lambda: jax.numpy.asarray(leaf))
+        return jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype, sharding=sharding)
+
+    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    compiled = jitted.lower(*jax.tree.map(on_chip, arguments)).compile()
+    memory = compiled.memory_analysis()
+    return Program(
+        chip=chip,
+        device_kind=device.device_kind,
+        hlo_text=compiled.as_text(),
+        memory=Memory(
+            arguments_bytes=memory.argument_size_in_bytes,
+            outputs_bytes=memory.output_size_in_bytes,
+            aliased_bytes=memory.alias_size_in_bytes,
+            temporaries_bytes=memory.temp_size_in_bytes,
+            code_bytes=memory.generated_code_size_in_bytes,
+        ),
+        flops=compiled.cost_analysis()["flops"],
+    )

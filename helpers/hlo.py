@@ -1,0 +1,174 @@
+"""Reads the text of optimised HLO modules: one instruction per object.
+
+The compiler's own text is exact but wide: most of a line is metadata, sharding and
+back-end settings. The functions here find instructions and shorten them for display
+without changing what they say. They never compile.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Instruction", "instructions", "select", "signature"]
+
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
+_INSTRUCTION = re.compile(
+    r"^  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = "
+    r"(?P<shape>\(.*?\)|\S+) (?P<opcode>[\w\-]+)\("
+)
+# Attributes that name the source, the sharding or a back-end setting, not the work.
+_NOISE = re.compile(
+    r", (metadata|backend_config|frontend_attributes|sharding|origin)=\{"
+)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of an HLO computation.
+
+    Attributes:
+        computation: Name of the computation that holds it.
+        is_entry: Whether that computation is the program's entry.
+        is_root: Whether its value is what the computation returns.
+        name: The instruction's name, without ``%``.
+        opcode: What it does: ``fusion``, ``add``, ``convolution``, and so on.
+        shape: Type, shape and layout of its value, as printed.
+        text: The line without metadata, sharding and back-end settings.
+    """
+
+    computation: str
+    is_entry: bool
+    is_root: bool
+    name: str
+    opcode: str
+    shape: str
+    text: str
+
+    @property
+    def calls(self) -> str | None:
+        """Name of the computation that a fusion (or a call) runs, if any."""
+        found = re.search(r"\bcalls=%?([\w.\-]+)", self.text)
+        return found.group(1) if found else None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _end_of_braces(line: str, start: int) -> int:
+    """The index after the brace that closes the one at ``start``, quotes respected."""
+    depth, quoted, index = 0, False, start
+    while index < len(line):
+        character = line[index]
+        if character == "\\":
+            index += 1
+        elif character == '"':
+            quoted = not quoted
+        elif not quoted and character in "{}":
+            depth += 1 if character == "{" else -1
+            if depth == 0:
+                return index + 1
+        index += 1
+    return len(line)
+
+
+def _shortened(line: str) -> str:
+    """An instruction's line without the attributes that do not describe its work."""
+    while noise := _NOISE.search(line):
+        line = line[: noise.start()] + line[_end_of_braces(line, noise.end() - 1) :]
+    return line.strip()
+
+
+def instructions(text: str) -> list[Instruction]:
+    """Lists the instructions of an HLO module in the order they are printed.
+
+    Args:
+        text: What ``compiled.as_text()`` returns.
+
+    Returns:
+        Every instruction of every computation; the entry computation's come in the
+        order in which they are scheduled.
+
+    Raises:
+        ValueError: If the text does not begin an HLO module.
+    """
+    if not text.startswith("HloModule "):
+        raise ValueError(
+            f"expected text that starts with 'HloModule ', got {text[:40]!r}"
+        )
+    found, computation, is_entry = [], "", False
+    for line in text.splitlines():
+        if header := _COMPUTATION.match(line):
+            computation, is_entry = header.group(2), bool(header.group(1))
+        elif parsed := _INSTRUCTION.match(line):
+            found.append(
+                Instruction(
+                    computation=computation,
+                    is_entry=is_entry,
+                    is_root=bool(parsed.group("root")),
+                    name=parsed.group("name"),
+                    opcode=parsed.group("opcode"),
+                    shape=parsed.group("shape"),
+                    text=_shortened(line),
+                )
+            )
+    return found
+
+
+def select(
+    text: str, *opcodes: str, computation: str | None = None
+) -> list[Instruction]:
+    """Picks instructions by what they do and where they stand.
+
+    Args:
+        text: An HLO module's text.
+        *opcodes: Opcodes to keep, such as ``"fusion"``; none keeps all.
+        computation: Name of the one computation to look in; the entry computation
+            when not given.
+
+    Returns:
+        The matching instructions, in printed order.
+
+    Raises:
+        ValueError: If the text is no HLO module or has no such computation.
+    """
+    everything = instructions(text)
+    names = {found.computation for found in everything}
+    if computation is not None and computation not in names:
+        raise ValueError(
+            f"expected the name of a computation in this module, got {computation!r}"
+        )
+    return [
+        found
+        for found in everything
+        if (found.is_entry if computation is None else found.computation == computation)
+        and (not opcodes or found.opcode in opcodes)
+    ]
+
+
+def signature(text: str) -> dict[str, list[str]]:
+    """What a program reads and what it returns: its entry parameters and its root.
+
+    Args:
+        text: An HLO module's text.
+
+    Returns:
+        ``{"reads": [...], "returns": [...]}``: for each entry parameter
+        ``name: shape`` in order of its number, and the shape of the root.
+
+    Raises:
+        ValueError: If the text is no HLO module.
+    """
+    entry = [found for found in instructions(text) if found.is_entry]
+
+    def number(parameter: Instruction) -> int:
+        return int(re.search(r"parameter\((\d+)\)", parameter.text).group(1))
+
+    def plain(shape: str) -> str:
+        return re.sub(r"\{[^}]*\}", "", shape)
+
+    parameters = sorted((i for i in entry if i.opcode == "parameter"), key=number)
+    return {
+        "reads": [f"{i.name.split('.')[0]}: {plain(i.shape)}" for i in parameters],
+        "returns": [plain(i.shape) for i in entry if i.is_root],
+    }
