@@ -20,15 +20,16 @@ __all__ = ["Shown", "raises", "summarise", "warns"]
 LINE_CHARACTERS = 88
 MESSAGE_CHARACTERS = 320
 
-_PATH = r"(?:(?<![\w:/.<])/|(?<!\w)[A-Za-z]:\\)[\w.@+~-]+(?:[/\\][\w.@+~-]+)*"
+_PATH = r"(?:(?<![\w:/.<>~)\]])/|(?<!\w)[A-Za-z]:\\)[\w.@+~-]+(?:[/\\][\w.@+~-]+)*"
 _CLEANERS = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     # JAX's own account of where: "The error occurred while tracing f at FILE:LINE".
-    (re.compile(rf"\s+(?:at|from) line \d+ \({_PATH}\S*\)"), ""),
     (re.compile(rf"\s+at {_PATH}(?::\d+)+"), ""),
     (re.compile(r"(?:\s+at)?\s+0x[0-9a-fA-F]{6,}"), ""),
     (re.compile(rf"({_PATH})(?::\d+)+"), r"\1"),
-    (re.compile(rf"{_PATH}"), lambda path: re.split(r"[/\\]", path[0])[-1]),
+    # A notebook's cell is a file in a folder that the kernel's process id names.
+    (re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py"), "this cell"),
+    (re.compile(_PATH), lambda path: re.split(r"[/\\]", path[0])[-1]),
 )
 _SENTENCE_END = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<=[.!?])\s+(?=[A-Z`])")
 
