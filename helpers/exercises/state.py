@@ -1,0 +1,294 @@
+"""Checks of the chapter *What changes when state is an argument?*"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from helpers.check import Wrong, as_number, call, exercise, expect, expect_close
+
+__all__ = ["adam", "checkpoint_arrays", "decayed_update", "pure_ones", "purify"]
+
+_ABOUT_EACH = {
+    "a": "a reads its argument alone and returns a new value: what else could change?",
+    "b": "b appends to a list outside: call it twice and look at the list.",
+    "c": "c is random, yet equal keys give equal results: the key is an argument.",
+    "d": "d draws from NumPy's generator, which no argument mentions.",
+    "e": "e changes a dictionary, but one it has made itself: its caller's is as it "
+    "was.",
+    "f": "f changes the dictionary that its caller passed in.",
+    "g": "g writes into an array, but one that it created: nobody else can see it.",
+}
+
+
+@exercise(
+    "The pure ones",
+    shows="a function may change what it made itself; what counts is what goes in and "
+    "what comes out",
+)
+def pure_ones(answer: Any) -> None:
+    """Checks which of the functions a to g are pure.
+
+    Args:
+        answer: The letters, as a set, a list or one string.
+    """
+    expect(
+        isinstance(answer, (set, frozenset, list, tuple, str)),
+        f"expected the letters, such as {{'a', 'b'}}, got a {type(answer).__name__}",
+    )
+    letters = {str(letter).strip().lower() for letter in answer} - {"", ","}
+    unknown = sorted(letters - set(_ABOUT_EACH))
+    expect(not unknown, f"expected letters from a to g, got {', '.join(unknown)}")
+    for letter, hint in _ABOUT_EACH.items():
+        expect((letter in letters) == (letter in "aceg"), hint)
+
+
+@exercise(
+    "What a checkpoint holds",
+    shows="Adam doubles what the parameters need and adds a count: 2 + 2 + 2 + 1",
+)
+def checkpoint_arrays(answer: Any) -> None:
+    """Checks how many arrays a checkpoint of the layer under Adam holds.
+
+    Args:
+        answer: The number of arrays, a scalar counted as one.
+    """
+    hints = {
+        2: "2 are the parameters; the resumed run above had those, and parted.",
+        3: "each of the two parameters has its own moments.",
+        4: "Adam keeps two moments of each gradient, not one.",
+        5: "count by parameter: weights and biases each need the same number.",
+        6: "6 are parameters and moments; now read Adam's bias correction: it divides "
+        "by 1 - beta**t, and something must know t.",
+        8: "both parameters share one step count.",
+        9: "both parameters share one step count; the gradient is not state, since "
+        "the step makes it afresh.",
+    }
+    number = as_number(answer)
+    expect(
+        number == 7,
+        hints.get(number, "list what the next step reads besides the data."),
+    )
+
+
+@exercise(
+    "A schedule that thaws",
+    shows="a count that is passed in and handed back is read afresh at every step",
+)
+def decayed_update(answer: Any) -> None:
+    """Checks a gradient step whose rate is 0.5 over the number of the step.
+
+    Args:
+        answer: ``decayed_update(state, gradients)``; see the exercise.
+    """
+    gradients = {"w": jnp.array([1.0, -2.0]), "b": jnp.array(3.0)}
+    start = {
+        "params": jax.tree.map(jnp.zeros_like, gradients),
+        "count": jnp.array(0),
+    }
+    given = {"params": start["params"], "count": start["count"]}
+    new = call(answer, given, gradients)
+    expect(
+        isinstance(new, dict) and set(new) == {"params", "count"},
+        "expected a state like the one passed in, with 'params' and 'count'",
+    )
+    expect(
+        given["count"] is start["count"] and given["params"] is start["params"],
+        "the state passed in was changed; build a new dictionary and return it",
+    )
+    expect(int(new["count"]) == 1, "after one step the new state must count 1")
+    jitted, state, total = jax.jit(answer), start, 0.0
+    for number in range(1, 6):
+        state = call(jitted, state, gradients)
+        total += 0.5 / number
+        expect(
+            int(state["count"]) == number,
+            f"under jit the count after step {number} is {int(state['count'])}: it "
+            "must come from the state, not from outside the function",
+        )
+        for name, gradient in gradients.items():
+            expect_close(
+                state["params"][name],
+                -total * gradient,
+                f"after step {number} the parameters are off: step {number} has the "
+                f"rate 0.5/{number}, and subtracts rate times gradient",
+                rtol=1e-5,
+            )
+
+
+def _adam_reference(
+    params: np.ndarray, gradients: list[np.ndarray], *, wrong: str = ""
+) -> np.ndarray:
+    """Adam in float64, from the paper's Algorithm 1; ``wrong`` leaves a part out."""
+    mean, square = np.zeros_like(params), np.zeros_like(params)
+    for number, gradient in enumerate(gradients, 1):
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        age = 1 if wrong == "frozen" else number
+        mean_hat = mean if wrong == "bias" else mean / (1 - 0.9**age)
+        square_hat = square if wrong == "bias" else square / (1 - 0.999**age)
+        if wrong == "epsilon":
+            params = params - 1e-3 * mean_hat / np.sqrt(square_hat + 1e-8)
+        else:
+            params = params - 1e-3 * mean_hat / (np.sqrt(square_hat) + 1e-8)
+    return params
+
+
+_ADAM_HINTS = {
+    "bias": "the moments start at 0 and are biased towards it: divide them by "
+    "1 - beta**t before you use them",
+    "epsilon": "epsilon is added to the square root, not under it",
+    "frozen": "every step is corrected as if it were the first: does the count in the "
+    "state grow, also under jit?",
+}
+
+
+@exercise(
+    "Adam, with its state in your hands",
+    shows="an optimiser is two pure functions, one that makes its state and one that "
+    "threads it",
+)
+def adam(init: Any, update: Any) -> None:
+    """Checks Adam against the paper's algorithm over 20 steps.
+
+    Args:
+        init: ``init(params)`` that returns the optimiser's state.
+        update: ``update(state, gradients, params)`` that returns the new parameters
+            and the new state.
+    """
+    start = np.array([0.5, -1.0, 2.0])
+    # Small gradients, so that an epsilon in the wrong place shows.
+    history = [1e-4 * np.array([np.cos(i), 1.0, np.sin(2.0 * i)]) for i in range(1, 21)]
+    for transform in (lambda function: function, jax.jit):
+        params = {"layer": {"w": jnp.array(start)}}
+        state, step = call(init, params), transform(update)
+        for gradient in history:
+            result = call(step, state, {"layer": {"w": jnp.array(gradient)}}, params)
+            expect(
+                isinstance(result, tuple) and len(result) == 2,
+                "update must return a pair: the new parameters, the new state",
+            )
+            params, state = result
+            _expect_like_params(params)
+        _compare_adam(np.asarray(params["layer"]["w"], np.float64), start, history)
+
+
+def _expect_like_params(params: Any) -> None:
+    same = jax.tree.structure(params) == jax.tree.structure({"layer": {"w": 0}})
+    expect(
+        same,
+        "the first result must be a pytree like the parameters passed in; are the two "
+        "results in the other order?",
+    )
+
+
+def _compare_adam(
+    moved: np.ndarray, start: np.ndarray, history: list[np.ndarray]
+) -> None:
+    expect(
+        np.isfinite(moved).all(),
+        "the parameters are not finite: the first step is t = 1, so that 1 - beta**t "
+        "is not 0",
+    )
+
+    def is_like(wrong: str) -> bool:
+        wanted = _adam_reference(start, history, wrong=wrong) - start
+        return np.allclose(moved - start, wanted, rtol=1e-3, atol=1e-7)
+
+    if not is_like(""):
+        for wrong, hint in _ADAM_HINTS.items():
+            expect(not is_like(wrong), hint)
+        raise Wrong(
+            "the parameters after 20 steps are off; compare line by line with "
+            "Algorithm 1 of the paper, for one weight and one step"
+        )
+
+
+class _Tally:
+    """A module as `purify` must handle it: a number, an array, a dictionary."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.total = jnp.zeros(2)
+        self.seen = {"largest": jnp.array(-jnp.inf)}
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        self.calls = self.calls + 1
+        self.total = self.total + x
+        self.seen["largest"] = jnp.maximum(self.seen["largest"], x.max())
+        return self.total / self.calls
+
+
+@exercise(
+    "Purify",
+    shows="any object whose attributes are a pytree is a pure function in disguise",
+)
+def purify(answer: Any) -> None:
+    """Checks a transformation from a stateful object to a pure function.
+
+    Args:
+        answer: ``purify(module)`` that returns ``(state, apply)``; see the exercise.
+    """
+    module = _Tally()
+    result = call(answer, module)
+    expect(
+        isinstance(result, tuple) and len(result) == 2,
+        "purify must return a pair: the state and the pure function",
+    )
+    state, apply = result
+    for transform, name in ((lambda function: function, "apply"), (jax.jit, "jit")):
+        _check_threading(transform(apply), state, name)
+        expect(
+            module.calls == 0 and float(module.total.sum()) == 0,
+            "the module itself changed; work on a copy of it",
+        )
+        expect(
+            np.isneginf(np.asarray(module.seen["largest"])),
+            "the dictionary inside the module changed: a copy of its attributes still "
+            "shares what they contain; rebuild every container (jax.tree.map does)",
+        )
+    _check_given_state(apply, state)
+
+
+def _check_threading(apply: Callable, state: Any, name: str) -> None:
+    """Two calls in a row must see each other's effect, through the state alone."""
+    x = jnp.array([1.0, 3.0])
+    pair = call(apply, state, x)
+    expect(
+        isinstance(pair, tuple) and len(pair) == 2,
+        f"{name}(state, x) must return a pair: the result and the new state",
+    )
+    first, middle = pair
+    second, _ = call(apply, middle, 3 * x)
+    expect_close(first, [1.0, 3.0], f"{name}: the first result is off", rtol=1e-6)
+    expect_close(
+        second,
+        [2.0, 6.0],
+        f"{name}: the second call must go on from the state that the first returned",
+        rtol=1e-6,
+    )
+    again, _ = call(apply, state, x)
+    expect_close(
+        again,
+        first,
+        f"{name}: equal arguments gave different results; some state is left behind "
+        "between calls",
+        rtol=1e-6,
+    )
+
+
+def _check_given_state(apply: Callable, state: Any) -> None:
+    """The state must decide: a state changed by hand changes the result."""
+    doubled = jax.tree.map(lambda leaf: leaf + 1, state)
+    result, _ = call(apply, doubled, jnp.array([1.0, 3.0]))
+    expect_close(
+        result,
+        [1.0, 2.0],
+        "a state changed by hand must change the result: use the state passed in, not "
+        "the one the module had",
+        rtol=1e-6,
+    )

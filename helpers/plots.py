@@ -1,0 +1,86 @@
+"""The book's figures: one look for all, drawn from plain numbers.
+
+Colours are Okabe and Ito's (2008), safe for colour-blind readers; lines differ in
+dash as well as in colour. The background is opaque, so that a figure reads the same
+on a light and on a dark page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+__all__ = ["PALETTE", "curves"]
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
+_STYLE = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "font.size": 10,
+    "grid.color": "#DDDDDD",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "savefig.dpi": 150,
+}
+
+
+def curves(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    log_y: bool = False,
+    bound: tuple[str, float] | None = None,
+) -> Figure:
+    """Draws one or more lines on shared axes.
+
+    Args:
+        lines: For each label, the x and the y values, of equal length.
+        x_label: What x is, with its unit.
+        y_label: What y is, with its unit.
+        title: One claim that the figure shows.
+        log_y: Whether y is logarithmic.
+        bound: Label and height of a horizontal line to compare with.
+
+    Returns:
+        The figure; shown when it is a cell's last value.
+
+    Raises:
+        ValueError: If there is nothing to draw or a line's lengths differ.
+    """
+    if not lines:
+        raise ValueError("expected at least one line, got none")
+    for label, (x, y) in lines.items():
+        if len(x) != len(y):
+            raise ValueError(
+                f"expected as many x as y values for {label!r}, got {len(x)} and "
+                f"{len(y)}"
+            )
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        for index, (label, (x, y)) in enumerate(lines.items()):
+            axes.plot(
+                x,
+                y,
+                label=label,
+                color=PALETTE[index % len(PALETTE)],
+                linestyle=_DASHES[index % len(_DASHES)],
+            )
+        if bound:
+            axes.axhline(bound[1], color="#555555", linewidth=1, label=bound[0])
+        if log_y:
+            axes.set_yscale("log")
+        axes.set(xlabel=x_label, ylabel=y_label, title=title)
+        if len(lines) > 1 or bound:
+            axes.legend()
+    plt.close(figure)
+    return figure
