@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.errors import summarise
+from helpers.errors import message_of, summarise
 
 __all__ = [
     "Exercise",
@@ -253,8 +253,9 @@ def _is_placeholder(error: Exception) -> bool:
     # JAX raises NotImplementedError too, but never without a message. A `...` left
     # inside a function reaches operators and transformations, whose messages name
     # its class.
-    bare = isinstance(error, NotImplementedError) and not str(error)
-    return bare or "'ellipsis'" in str(error)
+    message = message_of(error)
+    bare = isinstance(error, NotImplementedError) and not message
+    return bare or "'ellipsis'" in message
 
 
 def _is_stub(function: Any) -> bool:
@@ -265,5 +266,7 @@ def _is_stub(function: Any) -> bool:
 
 
 def _described(answer: Any) -> str:
+    if answer is None:
+        return "None"
     kind = type(answer).__name__
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Shown", "raises", "summarise", "warns"]
+__all__ = ["Shown", "message_of", "raises", "summarise", "warns"]
 
 LINE_CHARACTERS = 88
 MESSAGE_CHARACTERS = 320
@@ -48,6 +48,21 @@ class Shown:
     message: str = ""
 
 
+def message_of(error: BaseException) -> str:
+    """Gives an exception's whole text, also if the exception cannot give it.
+
+    Args:
+        error: The exception, perhaps of a class that a learner wrote.
+
+    Returns:
+        ``str(error)``, or nothing if that fails.
+    """
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def summarise(error: BaseException) -> str:
     """Names an exception and its first sentence, the same on every machine.
 
@@ -59,7 +74,7 @@ def summarise(error: BaseException) -> str:
         most about 320 characters long.
     """
     name = type(error).__name__
-    sentence = _first_sentence(_text(error))
+    sentence = _first_sentence(message_of(error))
     return f"{name}: {sentence}" if sentence else name
 
 
@@ -85,12 +100,12 @@ def raises(*expected: type[BaseException], contains: str = "") -> Iterator[Shown
     try:
         yield shown
     except expected as error:
-        shown.error, shown.message = error.with_traceback(None), _text(error)
+        shown.error, shown.message = error.with_traceback(None), message_of(error)
     except Exception as other:
         raise AssertionError(f"expected {wanted}, got {summarise(other)}") from other
     if shown.error is None:
         raise AssertionError(f"expected {wanted}, but nothing was raised")
-    _require_text(shown, contains)
+    _requiremessage_of(shown, contains)
     _show(summarise(shown.error))
 
 
@@ -118,14 +133,14 @@ def warns(category: type[Warning], contains: str = "") -> Iterator[Shown]:
         yield shown
     for record in caught:
         if shown.error is None and issubclass(record.category, category):
-            shown.error, shown.message = record.message, _text(record.message)
-        elif _text(record.message) != shown.message:
+            shown.error, shown.message = record.message, message_of(record.message)
+        elif message_of(record.message) != shown.message:
             warnings.warn_explicit(
                 record.message, record.category, record.filename, record.lineno
             )
     if shown.error is None:
         raise AssertionError(f"expected {category.__name__}, but nothing warned of it")
-    _require_text(shown, contains)
+    _requiremessage_of(shown, contains)
     _show(summarise(shown.error))
 
 
@@ -137,19 +152,11 @@ def _require_classes(classes: tuple, base: type) -> None:
         raise TypeError("expected at least one exception class, got none")
 
 
-def _require_text(shown: Shown, contains: str) -> None:
+def _requiremessage_of(shown: Shown, contains: str) -> None:
     if contains not in shown.message:
         raise AssertionError(
             f"expected a message containing {contains!r}, got {summarise(shown.error)}"
         ) from shown.error
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        # A learner's exception class may have a broken __str__.
-        return ""
 
 
 def _first_sentence(message: str) -> str:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from helpers import units
 from helpers.tables import KINDS, table
@@ -73,6 +73,7 @@ def test_format_gives_the_text_readers_see(function, value, text):
     assert function(value) == text
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(0, 2.0**60))
 def test_bytes_keep_their_size_to_three_digits(size_bytes):
     number, unit = format_bytes(size_bytes).split()
@@ -80,6 +81,7 @@ def test_bytes_keep_their_size_to_three_digits(size_bytes):
     assert shown == pytest.approx(size_bytes, rel=0.0051, abs=0.0051)
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.floats(0, 1e24))
 def test_rates_have_at_most_three_digits_before_the_point(rate_bytes_per_s):
     number = float(format_bytes_per_s(rate_bytes_per_s).split()[0].replace(",", ""))
