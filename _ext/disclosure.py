@@ -42,12 +42,15 @@ class Disclose(SphinxPostTransform):
         """Returns the ``details`` box with an admonition's title and content."""
         children = list(node.children)
         if children and isinstance(children[0], nodes.title):
-            label = children.pop(0).children
+            # As text: a link in a summary would compete with opening the box.
+            label = children.pop(0).astext()
         else:
-            label = [nodes.Text(admonitionlabels.get(node.tagname, "Details"))]
+            label = admonitionlabels.get(node.tagname, "Details")
         kept = [name for name in node["classes"] if name != "dropdown"]
-        title = summary("", "", *label, classes=["admonition-title"])
-        return details("", title, *children, ids=node["ids"], classes=["admonition", *kept])
+        title = summary("", label, classes=["admonition-title"])
+        return details(
+            "", title, *children, ids=node["ids"], classes=["admonition", *kept]
+        )
 
 
 def visit(translator: HTML5Translator, node: nodes.Element) -> None:

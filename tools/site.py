@@ -28,6 +28,7 @@ SETTINGS = (
     "book/_static",
     "book/_templates",
     "tools/addresses.py",
+    "tools/formulas.py",
 )
 CONTENT = ("book", "notebooks", "tools/site.py", "tools/slim.py")
 READING = re.compile(r"(reading sources|writing output)\.\.\. *\[ *(\d+)%\]")
@@ -215,7 +216,9 @@ def main() -> int:
         command = commands.add_parser(name, help=does)
         command.add_argument("--root", type=Path, default=ROOT, help="the repository")
         if name == "serve":
-            command.add_argument("--port", type=int, default=0, help="default: a free one")
+            command.add_argument(
+                "--port", type=int, default=0, help="default: a free one"
+            )
     arguments = parser.parse_args()
     try:
         site = build(arguments.root.resolve())

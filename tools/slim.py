@@ -20,13 +20,14 @@ from urllib.parse import quote
 import tinycss2
 from tinycss2.ast import AtRule, Node, QualifiedRule
 
-NOTICE = """/*! Rules of sphinx-book-theme and pydata-sphinx-theme (BSD-3-Clause), Bootstrap,
-sphinx-design, sphinx-copybutton and sphinx-exercise (MIT) and MyST-NB (BSD-3-Clause),
+NOTICE = """/*! Rules of sphinx-book-theme, pydata-sphinx-theme and MyST-NB
+(BSD-3-Clause) and of Bootstrap, sphinx-design, sphinx-copybutton and sphinx-exercise (MIT),
 without those that match nothing here, then this book's own. Icons: Font Awesome Free by
 Fonticons, Inc., CC BY 4.0. */
 """
 # Source maps, build records, and the theme's templates among its static files.
 UNPUBLISHED = shutil.ignore_patterns("*.map", ".*", "*webpack-macros.html", "reports")
+OWN_STYLE = "book.css"
 STYLESHEET = re.compile(r'<link\b[^>]*rel="stylesheet"[^>]*>\s*')
 STATIC_HREF = re.compile(r'href="([^"]*?_static/)([^"?]+)')
 IMPORT = re.compile(r"""@import\s+["']([^"':]+)["']\s*;""")
@@ -113,12 +114,10 @@ def read_css(path: Path) -> str:
 
 def drop_unused_variables(css: str) -> str:
     """Drops the custom properties that no rule reads."""
-    while True:
-        used = set(re.findall(r"var\(\s*(--[\w-]+)", css))
-        kept = VARIABLE.sub(lambda found: found[0] if found[1] in used else "", css)
-        if kept == css:
-            return css
-        css = kept
+    used = set(re.findall(r"var\(\s*(--[\w-]+)", css))
+    kept = VARIABLE.sub(lambda found: found[0] if found[1] in used else "", css)
+    # Those read only by the variables that just went are unused now.
+    return css if kept == css else drop_unused_variables(kept)
 
 
 def prune(css: str, words: set[str]) -> str:
@@ -153,7 +152,9 @@ def _pruned(rule: Node, words: set[str]) -> str:
     if rule.content is None:
         return f"{head};"
     body = tinycss2.serialize(rule.content)
-    inner = prune(body, words) if rule.lower_at_keyword in ("media", "supports") else body
+    inner = (
+        prune(body, words) if rule.lower_at_keyword in ("media", "supports") else body
+    )
     return f"{head}{{{inner}}}" if inner.strip() else ""
 
 
@@ -211,15 +212,17 @@ def _write_named(folder: Path, stem: str, css: str) -> str:
 
 
 def _stylesheets(pages: Iterable[str]) -> list[str]:
-    """Returns the stylesheets of all pages, below ``_static``, in loading order."""
+    """Returns the stylesheets of all pages, below ``_static``; the book's own last."""
     names: dict[str, None] = {}
     for page in pages:
         for link in STYLESHEET.findall(page):
             found = STATIC_HREF.search(link)
             if not found:
-                raise ValueError(f"expected a stylesheet of the site itself, got {link}")
+                raise ValueError(
+                    f"expected a stylesheet of the site itself, got {link}"
+                )
             names[found[2]] = None
-    return list(names)
+    return sorted(names, key=lambda name: name == OWN_STYLE)
 
 
 def _relinked(page: str, book: str, formulas: str) -> str:
@@ -241,7 +244,9 @@ def _drop_unused(site: Path, texts: Iterable[str]) -> None:
         if path.is_dir():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif path.name not in named and not re.search("licen[cs]e|OFL", path.name, re.I):
+        elif path.name not in named and not re.search(
+            "licen[cs]e|OFL", path.name, re.I
+        ):
             path.unlink()
 
 
@@ -270,13 +275,13 @@ def slim(stage: Path, site: Path) -> None:
         if path.name in loaded
     ]
     words = vocabulary(pages.values(), scripts)
-    sheets = [
-        prune(read_css(static / name), words)
-        for name in _stylesheets(pages.values())
-    ]
-    icon_rules = icons(script, pages.values())
-    # The book's own rules come last; they may restyle an icon.
-    css = NOTICE + drop_unused_variables("\n".join([icon_rules, *sheets]))
+    *theirs, own = (
+        prune(read_css(static / name), words) for name in _stylesheets(pages.values())
+    )
+    theirs.append(icons(script, pages.values()))
+    # Rules outside a layer win over those inside, however specific the theme's are.
+    layers = "@layer theme{" + "\n".join(theirs) + "}\n" + own
+    css = NOTICE + drop_unused_variables(layers)
     font = formula_font(static / "fonts/stix-two-math.woff2")
     book, formulas = (
         _write_named(static, "book", css),
