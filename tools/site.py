@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -116,6 +118,15 @@ def run(command: list[str], root: Path, log: Path, say: str) -> str:
     return "".join(lines)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Waits until no other process builds into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(root: Path) -> Path:
     """Builds the site if an input changed since the last build.
 
@@ -128,6 +139,11 @@ def build(root: Path) -> Path:
     Raises:
         BuildError: If a page has a warning or an error, or a step fails.
     """
+    with alone(root / "_build"):
+        return _build(root)
+
+
+def _build(root: Path) -> Path:
     out, stage = root / "_build", root / "_build/stage"
     site, record = out / "html", out / "site.json"
     settings = digest(root, SETTINGS)

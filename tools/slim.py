@@ -21,9 +21,9 @@ import tinycss2
 from tinycss2.ast import AtRule, Node, QualifiedRule
 
 NOTICE = """/*! Rules of sphinx-book-theme, pydata-sphinx-theme and MyST-NB
-(BSD-3-Clause) and of Bootstrap, sphinx-design, sphinx-copybutton and sphinx-exercise (MIT),
-without those that match nothing here, then this book's own. Icons: Font Awesome Free by
-Fonticons, Inc., CC BY 4.0. */
+(BSD-3-Clause) and of Bootstrap, sphinx-design, sphinx-copybutton and sphinx-exercise
+(MIT), without those that match nothing here, then this book's own. Icons: Font Awesome
+Free by Fonticons, Inc., CC BY 4.0. */
 """
 # Source maps, build records, and the theme's templates among its static files.
 UNPUBLISHED = shutil.ignore_patterns("*.map", ".*", "*webpack-macros.html", "reports")
