@@ -179,8 +179,9 @@ class Converter:
                 self.fail(first, "cannot find this text again in the source")
             return
         if term:
-            yield Edit(places[0], places[0], "- **")
-            yield Edit(places[-1], places[-1], "**")
+            mark = "" if token.content.startswith("**") else "**"
+            yield Edit(places[0], places[0], f"- {mark}")
+            yield Edit(places[-1], places[-1], mark)
         for edit in found:
             yield Edit(places[edit.start], places[edit.end], edit.new)
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
-from myst_inline import image_address
+from myst_inline import ROLES, image_address
 from myst_syntax import Directive
 
 if TYPE_CHECKING:
@@ -105,6 +105,16 @@ def _exercise_end(directive: Directive, converter: Converter) -> str:
 def _solution(directive: Directive, converter: Converter) -> str:
     title = converter.solution_title(directive)
     return _box(title, _body(directive, converter), directive)
+
+
+def _button_ref(directive: Directive, converter: Converter) -> str:
+    role = directive.options.get("ref-type", "any")
+    if role not in ("doc", "ref"):
+        wanted = "':ref-type: doc' or ':ref-type: ref'"
+        converter.fail(directive.line, f"a {{button-ref}} needs {wanted}")
+    words = directive.body.strip()
+    content = f"{words} <{directive.argument}>" if words else directive.argument
+    return f"**{ROLES[role](content, directive.line, converter)}**"
 
 
 def _image(directive: Directive, converter: Converter) -> str:
@@ -207,6 +217,7 @@ DIRECTIVES: dict[str, Handler] = {
     **dict.fromkeys(ADMONITIONS, _admonition),
     **dict.fromkeys(("admonition", "topic", "sidebar", "margin"), _titled),
     **dict.fromkeys(("code", "code-block", "sourcecode"), _code),
+    "button-ref": _button_ref,
     "dropdown": _dropdown,
     "exercise": _exercise,
     "exercise-end": _exercise_end,
