@@ -8,7 +8,6 @@ What comes back cannot run here; it can be read.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,16 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-__all__ = ["CHIPS", "Memory", "Program", "abstract", "compile_for"]
+from helpers import env
+
+__all__ = [
+    "CHIPS",
+    "CompilerMissing",
+    "Memory",
+    "Program",
+    "abstract",
+    "compile_for",
+]
 
 # The smallest topology that both libtpu 0.0.42 and 0.0.52 accept for each chip; a
 # program for one chip is compiled for the first device in it. A v2, v3 or TPU7x chip
@@ -32,6 +40,10 @@ CHIPS = {
     "v6e": "v6e:2x2",
     "tpu7x": "tpu7x:2x2x1",
 }
+
+
+class CompilerMissing(RuntimeError):
+    """This machine has no TPU compiler."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +113,8 @@ def _device(chip: str) -> Any:
     """The compile-only device of a chip."""
     if chip not in CHIPS:
         raise ValueError(f"expected a chip among {', '.join(CHIPS)}, got {chip!r}")
-    if importlib.util.find_spec("libtpu") is None:
-        raise RuntimeError(
+    if not env.has("libtpu"):
+        raise CompilerMissing(
             "the TPU compiler (libtpu) is not installed here; it exists for Linux "
             "x86-64 only"
         )
@@ -125,7 +137,7 @@ def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Progr
 
     Raises:
         ValueError: If the chip is unknown.
-        RuntimeError: If this machine has no TPU compiler.
+        CompilerMissing: If this machine has no TPU compiler.
     """
     device = _device(chip)
     sharding = SingleDeviceSharding(device)

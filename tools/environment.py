@@ -228,6 +228,23 @@ def _wait(process: subprocess.Popen[str], reader: threading.Thread) -> int:
     return process.wait()
 
 
+def fill(folder: Path, packages: list[str]) -> None:
+    """Installs pins into an environment that `prepare` has made ready.
+
+    Args:
+        folder: The environment.
+        packages: Pins as in ``requirements.txt``, closed under dependency.
+
+    Raises:
+        SetupError: If the packages cannot be installed.
+    """
+    # The pip that comes with an older Python takes twice as long, so it goes first.
+    newer_pip = [line for line in packages if line.startswith("pip==")]
+    if newer_pip:
+        pip(folder, "install", "--retries", "2", *newer_pip, doing="Updating pip")
+    install(folder, [line for line in packages if line not in newer_pip])
+
+
 def make_book_environment(root: Path) -> None:
     """Makes or refreshes ``.venv`` of the checkout at ``root``.
 
@@ -242,20 +259,41 @@ def make_book_environment(root: Path) -> None:
     packages = fingerprint(requirements, root / "pyproject.toml")
     if not prepare(folder, packages):
         return
-    wanted = pins(requirements)
-    # The pip that comes with an older Python takes twice as long, so it goes first.
-    newer_pip = [line for line in wanted if line.startswith("pip==")]
-    pip(folder, "install", "--retries", "2", *newer_pip, doing="Updating pip")
-    install(folder, [line for line in wanted if line not in newer_pip])
+    fill(folder, pins(requirements))
     editable = ["--no-deps", "--no-build-isolation", "--no-index", "--editable"]
     pip(folder, "install", *editable, str(root), doing="Installing the book's helpers")
     write_state(folder, packages)
 
 
-if __name__ == "__main__":
+def make_lane_environment(folder: Path, requirements: Path) -> None:
+    """Makes an environment of pins alone, without the book, with the running Python.
+
+    Args:
+        folder: Where to make it.
+        requirements: The file of pins.
+
+    Raises:
+        SetupError: If the packages cannot be installed.
+    """
+    packages = fingerprint(requirements)
+    if prepare(folder, packages):
+        fill(folder, pins(requirements))
+        write_state(folder, packages)
+
+
+def main(arguments: list[str]) -> None:
+    """Makes ``.venv``, or with ``FOLDER PINS`` an environment for a lane."""
     try:
-        make_book_environment(ROOT)
+        if arguments:
+            folder, requirements = (Path(each).resolve() for each in arguments)
+            make_lane_environment(folder, requirements)
+        else:
+            make_book_environment(ROOT)
     except SetupError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("Set-up was interrupted; the next run starts it afresh.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

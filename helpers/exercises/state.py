@@ -251,7 +251,6 @@ def purify(answer: Any) -> None:
             "the dictionary inside the module changed: a copy of its attributes still "
             "shares what they contain; rebuild every container (jax.tree.map does)",
         )
-    _check_given_state(apply, state)
 
 
 def _check_threading(apply: Callable, state: Any, name: str) -> None:
@@ -277,18 +276,5 @@ def _check_threading(apply: Callable, state: Any, name: str) -> None:
         first,
         f"{name}: equal arguments gave different results; some state is left behind "
         "between calls",
-        rtol=1e-6,
-    )
-
-
-def _check_given_state(apply: Callable, state: Any) -> None:
-    """The state must decide: a state changed by hand changes the result."""
-    doubled = jax.tree.map(lambda leaf: leaf + 1, state)
-    result, _ = call(apply, doubled, jnp.array([1.0, 3.0]))
-    expect_close(
-        result,
-        [1.0, 2.0],
-        "a state changed by hand must change the result: use the state passed in, not "
-        "the one the module had",
         rtol=1e-6,
     )

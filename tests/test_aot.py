@@ -1,0 +1,87 @@
+"""The TPU compiler on a machine without a TPU: what it reports, and its refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from helpers import env
+
+env.prepare()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+from helpers import aot, hlo  # noqa: E402
+
+needs_libtpu = pytest.mark.skipif(not env.has("libtpu"), reason="libtpu is missing")
+
+
+def matmul(x, y):
+    return x @ y
+
+
+@needs_libtpu
+@pytest.mark.parametrize("chip", aot.CHIPS)
+def test_compile_for_counts_a_product_as_by_hand_on_every_chip(chip):
+    x, y = aot.abstract((256, 128)), aot.abstract((128, 512))
+    program = aot.compile_for(matmul, x, y, chip=chip)
+    assert program.flops == 2 * 256 * 128 * 512
+    assert program.memory.arguments_bytes == 4 * (256 * 128 + 128 * 512)
+    assert program.memory.outputs_bytes == 4 * 256 * 512
+    assert program.chip == chip and program.device_kind.startswith("TPU")
+
+
+@needs_libtpu
+def test_memory_total_counts_a_donated_argument_once():
+    def shift(x):
+        return x + 1
+
+    x = aot.abstract((1024, 1024))
+    kept = aot.compile_for(shift, x).memory
+    given = aot.compile_for(jax.jit(shift, donate_argnums=0), x).memory
+    assert (kept.aliased_bytes, given.aliased_bytes) == (0, 2**22)
+    assert kept.total_bytes - kept.code_bytes == 2 * 2**22
+    assert given.total_bytes - given.code_bytes == 2**22
+
+
+@needs_libtpu
+def test_compile_for_takes_arrays_scalars_keys_and_pytrees():
+    def noisy(key, params, scale):
+        return params["w"] * scale + jax.random.normal(key, params["w"].shape)
+
+    params = {"w": jnp.ones((8, 128), jnp.bfloat16)}
+    program = aot.compile_for(noisy, jax.random.key(0), params, 2.0)
+    reads = hlo.signature(program.hlo_text)["reads"]
+    assert [read.split(": ")[1] for read in reads] == [
+        "u32[2]",
+        "bf16[8,128]",
+        "f32[]",
+    ]
+
+
+@needs_libtpu
+def test_compile_for_names_the_chips_it_knows():
+    with pytest.raises(ValueError, match="expected a chip among v2, .*, got 'v9'"):
+        aot.compile_for(matmul, aot.abstract((1, 1)), aot.abstract((1, 1)), chip="v9")
+
+
+def test_compile_for_says_in_one_sentence_that_libtpu_is_missing():
+    program = """
+import sys
+sys.modules["libtpu"] = None
+from helpers import aot
+try:
+    aot.compile_for(lambda x: x, aot.abstract((1,)))
+except aot.CompilerMissing as error:
+    print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == (
+        "the TPU compiler (libtpu) is not installed here; it exists for Linux x86-64 "
+        "only\n"
+    )

@@ -1,0 +1,92 @@
+"""HLO text read back: hand-made modules, a stored one from libtpu, and bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers import hlo
+
+STORED = Path(__file__).parent / "data" / "layer-v5e-libtpu-0.0.42.1.hlo.txt"
+SMALL = """HloModule jit_f, is_scheduled=true
+
+%inner (a: f32[4]) -> f32[4] {
+  %a = f32[4]{0} parameter(0)
+  ROOT %double = f32[4]{0} add(%a, %a), metadata={op_name="jit(f)/}{/add"}
+}
+
+ENTRY %main.1 (y.1: f32[4], x.1: s32[]) -> (f32[4], s32[]) {
+  %y.1 = f32[4]{0} parameter(1), sharding={replicated}, metadata={op_name="y[\\'a\\']"}
+  %x.1 = s32[] parameter(0)
+  %f = f32[4]{0} fusion(%y.1), kind=kLoop, calls=%inner, backend_config={"a":{"b":[]}}
+  ROOT %both = (f32[4]{0}, s32[]) tuple(%f, %x.1)
+}
+"""
+
+
+def test_instructions_come_in_printed_order_with_their_computation():
+    found = hlo.instructions(SMALL)
+    assert [(i.computation, i.name, i.opcode) for i in found] == [
+        ("inner", "a", "parameter"),
+        ("inner", "double", "add"),
+        ("main.1", "y.1", "parameter"),
+        ("main.1", "x.1", "parameter"),
+        ("main.1", "f", "fusion"),
+        ("main.1", "both", "tuple"),
+    ]
+    assert [i.name for i in found if i.is_root] == ["double", "both"]
+    assert {i.computation for i in found if i.is_entry} == {"main.1"}
+
+
+def test_shortened_text_drops_settings_and_keeps_the_work():
+    texts = [str(i) for i in hlo.instructions(SMALL)]
+    assert texts[1] == "ROOT %double = f32[4]{0} add(%a, %a)"
+    assert texts[2] == "%y.1 = f32[4]{0} parameter(1)"
+    assert texts[4] == "%f = f32[4]{0} fusion(%y.1), kind=kLoop, calls=%inner"
+
+
+def test_select_looks_in_the_entry_or_where_it_is_told():
+    (fusion,) = hlo.select(SMALL, "fusion")
+    assert fusion.calls == "inner"
+    assert [i.opcode for i in hlo.select(SMALL, computation="inner")] == [
+        "parameter",
+        "add",
+    ]
+    assert hlo.select(SMALL, "add") == []
+
+
+def test_signature_orders_parameters_by_number():
+    assert hlo.signature(SMALL) == {
+        "reads": ["x: s32[]", "y: f32[4]"],
+        "returns": ["(f32[4], s32[])"],
+    }
+
+
+def test_select_names_an_unknown_computation():
+    with pytest.raises(ValueError, match="computation in this module, got 'outer'"):
+        hlo.select(SMALL, computation="outer")
+
+
+@pytest.mark.parametrize("text", ["", "not HLO", "jit_f HloModule"])
+def test_instructions_refuse_text_that_is_no_module(text):
+    with pytest.raises(ValueError, match="expected text that starts with 'HloModule '"):
+        hlo.instructions(text)
+
+
+def test_stored_layer_has_one_fusion_with_product_bias_and_relu():
+    text = STORED.read_text(encoding="utf-8")
+    (fusion,) = hlo.select(text, "fusion")
+    inside = [i.opcode for i in hlo.select(text, computation=fusion.calls)]
+    assert {"convolution", "add", "maximum"} <= set(inside)
+    assert not any("metadata" in str(i) or "config" in str(i) for i in [fusion])
+
+
+@pytest.mark.parametrize("keep", range(0, 100, 7))
+def test_truncated_text_gives_a_result_or_a_value_error(keep):
+    text = STORED.read_text(encoding="utf-8")
+    cut = text[: len(text) * keep // 100]
+    try:
+        assert isinstance(hlo.instructions(cut), list)
+    except ValueError as error:
+        assert "HloModule" in str(error)
