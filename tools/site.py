@@ -110,7 +110,7 @@ def run(command: list[str], root: Path, log: Path, say: str) -> str:
             if step and sys.stdout.isatty():
                 print(f"\r{say}: {step[1]} {step[2]} %  ", end="", flush=True)
     if process.returncode:
-        telling = [line for line in lines if re.search("WARNING|ERROR|Error", line)]
+        telling = [line for line in lines if re.search("(WARNING|ERROR|Error):", line)]
         shown = "".join(telling[:40] or lines[-20:]).rstrip()
         raise BuildError(f"{say} failed; the whole log is {log}\n{shown}")
     clear = "\r\x1b[K" if sys.stdout.isatty() else ""
