@@ -32,7 +32,8 @@ class Disclose(SphinxPostTransform):
         # sphinx-exercise wraps every body in a section of one and the same id.
         for node in list(self.document.findall(nodes.section)):
             if node["ids"] in (["exercise-content"], ["solution-content"]):
-                node.replace_self(node.children)
+                # Not replace_self, which would hand the id on to the first child.
+                node.parent.replace(node, node.children)
         for node in list(self.document.findall(nodes.Admonition)):
             if "dropdown" in node["classes"]:
                 node.replace_self(self.disclosed(node))

@@ -58,8 +58,9 @@ def pages(site: Path) -> dict[str, BeautifulSoup]:
 
 @pytest.fixture(scope="session")
 def chapters(pages: dict[str, BeautifulSoup]) -> list[str]:
-    """The paths of the pages that are chapters, which have a row to launch them."""
-    return [path for path, page in pages.items() if page.select_one(".launch")]
+    """The paths of the pages that have a notebook, and so a row of links to it."""
+    found = [path for path, page in pages.items() if page.select_one(".launch")]
+    return [path for path in found if path != "index.html"]
 
 
 @pytest.fixture(scope="session")

@@ -124,10 +124,14 @@ def structure(page: BeautifulSoup) -> list[str]:
 
 
 def weight(path: str, page: BeautifulSoup, site: Path, prefix: str = "/") -> int:
-    """Returns the bytes that a first view of a page loads, without compression."""
+    """Returns the bytes that a first view of a page loads, without compression.
+
+    A lazy image waits until its reader comes near and does not count.
+    """
+    lazy = {tag["src"] for tag in page("img", loading="lazy")}
     files = {path} | {
         resolved(address, path, prefix)
         for address in fetched(page)
-        if not address.startswith("data:")
+        if address not in lazy and not address.startswith("data:")
     }
     return sum((site / name).stat().st_size for name in files)

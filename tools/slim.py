@@ -17,6 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
+import imagesize
 import tinycss2
 from tinycss2.ast import AtRule, Node, QualifiedRule
 
@@ -33,6 +34,12 @@ STATIC_HREF = re.compile(r'href="([^"]*?_static/)([^"?]+)')
 IMPORT = re.compile(r"""@import\s+["']([^"':]+)["']\s*;""")
 # Values with quotes are left alone: a semicolon in them would not end them.
 VARIABLE = re.compile(r"""(?<=[;{\s])(--[\w-]+):[^;{}"']*(?:;|(?=\}))""")
+ATTRIBUTE_PART = re.compile(r"""\[class\*=["']?([\w-]+)["']?\]""")
+# Names, punctuation and spaces in code have the colour of the text around them.
+PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
+FIGURE = re.compile(
+    r'<img\b(?![^>]*\bwidth=)([^>]*?src="[^"]*\b(_images/[^"]+)"[^>]*?)/?>'
+)
 ICON = re.compile(r'class="[^"]*\bfa-(?:solid|regular|brands)[^"]*"')
 # Sizes and styles of Font Awesome, as opposed to the name of an icon.
 ICON_MODIFIERS = {"solid", "regular", "brands", "lg", "sm", "fw"}
@@ -89,6 +96,15 @@ def _needs(selector: list[Node]) -> Iterator[str]:
         before = token.value if token.type == "literal" else None
 
 
+def _possible(selector: list[Node], words: set[str]) -> bool:
+    """Says whether some element could match, judging by words alone."""
+    if not words.issuperset(_needs(selector)):
+        return False
+    # MyST-NB has a rule for each of 512 terminal colours, as [class*=-C123].
+    parts = ATTRIBUTE_PART.findall(tinycss2.serialize(selector))
+    return all(any(part in word for word in words) for part in parts)
+
+
 def _split_at_commas(tokens: list[Node]) -> list[list[Node]]:
     parts: list[list[Node]] = [[]]
     for token in tokens:
@@ -140,7 +156,7 @@ def _pruned(rule: Node, words: set[str]) -> str:
         kept = [
             _compact(selector)
             for selector in _split_at_commas(rule.prelude)
-            if words.issuperset(_needs(selector))
+            if _possible(selector, words)
         ]
         body = _compact(rule.content)
         return f"{','.join(kept)}{{{body}}}" if kept and body else ""
@@ -225,6 +241,17 @@ def _stylesheets(pages: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: name == OWN_STYLE)
 
 
+def _sized(page: str, site: Path) -> str:
+    """Returns a page whose figures load when needed, in space kept for them."""
+
+    def sized(found: re.Match[str]) -> str:
+        width, height = imagesize.get(site / found[2])
+        size = f'width="{width}" height="{height}"' if width > 0 else ""
+        return f'<img{found[1]} {size} loading="lazy"/>'
+
+    return FIGURE.sub(sized, page)
+
+
 def _relinked(page: str, book: str, formulas: str) -> str:
     """Returns a page that loads the given stylesheets instead of its own."""
     first = STYLESHEET.search(page)
@@ -288,6 +315,7 @@ def slim(stage: Path, site: Path) -> None:
         _write_named(static, "formulas", font),
     )
     for path, page in pages.items():
+        page = PLAIN_CODE.sub(r"\1", _sized(page, fresh))
         pages[path] = _relinked(page, book, formulas)
         path.write_text(pages[path], encoding="utf-8")
     _drop_unused(fresh, [*pages.values(), *scripts, css])
