@@ -135,9 +135,11 @@ def prepare(cpu_devices: int = 8) -> None:
         if not _has_other_accelerator():
             os.environ.setdefault("JAX_PLATFORMS", "cpu")
     count = max(cpu_devices, _requested_cpu_devices())
-    os.environ["JAX_NUM_CPU_DEVICES"] = str(count)
+    # A jaxpr printed in colour leaves escape codes in a notebook's outputs.
+    os.environ.setdefault("JAX_PPRINT_USE_COLOR", "false")
     if "jax" in sys.modules:
         _prepare_imported_jax(count)
+    os.environ["JAX_NUM_CPU_DEVICES"] = str(count)
     _skip_cells_that_need_missing_packages()
 
 

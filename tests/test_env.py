@@ -138,7 +138,7 @@ def test_prepare_hides_no_tpu(machine):
     add_pci(machine, "0x1ae0", "0x006f")
     env.prepare()
     mine = {name for name in os.environ if name.startswith(MINE)}
-    assert mine == {"JAX_NUM_CPU_DEVICES"}
+    assert mine == {"JAX_NUM_CPU_DEVICES", "JAX_PPRINT_USE_COLOR"}
 
 
 @pytest.mark.parametrize("node", ["nvidia0", "dxg", "kfd"])
@@ -213,7 +213,8 @@ def test_prepared_jax_is_quiet_and_has_its_devices():
         "print(describe())\n"
         "for refused in (lambda: prepare(7), lambda: devices(7)):\n"
         "    try: refused()\n"
-        "    except Exception as error: print(type(error).__name__, error)\n",
+        "    except Exception as error: print(type(error).__name__, error)\n"
+        "prepare(3)\n",
         XLA_FLAGS="--xla_force_host_platform_device_count=2",
     )
     assert done.stderr == ""
@@ -232,11 +233,12 @@ def test_late_prepare_is_harmless_when_it_changes_nothing():
     done = run(
         "import jax\n"
         "from helpers.env import prepare\n"
+        "jax.config.update('jax_num_cpu_devices', 8)\n"
         "assert len(jax.devices()) == 8\n"
         "prepare(8)\n"
+        "prepare(4)\n"
         "print('quiet')\n",
         JAX_PLATFORMS="cpu",
-        XLA_FLAGS="--xla_force_host_platform_device_count=8",
     )
     assert (done.stdout, done.stderr) == ("quiet\n", "")
 
