@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 __all__ = ["Shown", "message_of", "raises", "summarise", "warns"]
 
-LINE_CHARACTERS = 88
+LINE_CHARACTERS = 76
 MESSAGE_CHARACTERS = 320
 
 _PATH = r"(?:(?<![\w:/.<>~)\]])/|(?<!\w)[A-Za-z]:\\)[\w.@+~-]+(?:[/\\][\w.@+~-]+)*"

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from helpers.errors import raises, summarise, warns
+from helpers.errors import LINE_CHARACTERS, raises, summarise, warns
 
 
 def test_raises_prints_class_and_first_sentence(capsys):
@@ -125,7 +125,7 @@ def test_long_messages_are_wrapped(capsys):
         raise ValueError("expected " + "a shape " * 20)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
-    assert max(map(len, lines)) <= 88
+    assert 60 < max(map(len, lines)) <= LINE_CHARACTERS
 
 
 def test_jax_error_is_the_same_everywhere(capsys):
@@ -134,9 +134,9 @@ def test_jax_error_is_the_same_everywhere(capsys):
     with raises(jax.errors.TracerBoolConversionError) as shown:
         jax.make_jaxpr(lambda x: 1 if x > 0 else 2)(1.0)
     assert __file__ in shown.message
-    assert capsys.readouterr().out == (
+    assert " ".join(capsys.readouterr().out.split()) == (
         "TracerBoolConversionError: Attempted boolean conversion of traced array with "
-        "shape\nbool[].\n"
+        "shape bool[]."
     )
 
 
