@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 HEADER = """\
@@ -34,7 +36,7 @@ sphinx:
   config:
     book_ref: v1
     bibtex_reference_style: author_year
-bibtex_bibfiles: [book/references.bib]
+bibtex_bibfiles: [references.bib]
 html:
   baseurl: https://book.example/
 """
@@ -144,3 +146,26 @@ def write(root: Path, **pages: str) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
     return root
+
+
+def build_site(root: Path) -> str:
+    """Builds the book's site as Jupyter Book does.
+
+    Args:
+        root: The book's folder.
+
+    Returns:
+        What the build printed.
+    """
+    files = ("--config", root / "_config.yml", "--toc", root / "_toc.yml")
+    main = "from jupyter_book.cli.main import main; main()"
+    command = [sys.executable, "-c", main, "build", root / "book"]
+    done = subprocess.run(
+        [*command, *files, "--path-output", root, "-n", "--keep-going"],
+        cwd=root,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
