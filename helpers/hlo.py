@@ -8,9 +8,10 @@ without changing what they say. They never compile.
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 
-__all__ = ["Instruction", "instructions", "select", "signature"]
+__all__ = ["Instruction", "instructions", "select", "show", "signature"]
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
@@ -79,14 +80,15 @@ def _shortened(line: str) -> str:
     return line.strip()
 
 
-def instructions(text: str) -> list[Instruction]:
+def instructions(text: str, *opcodes: str) -> list[Instruction]:
     """Lists the instructions of an HLO module in the order they are printed.
 
     Args:
         text: What ``compiled.as_text()`` returns.
+        *opcodes: Opcodes to keep, such as ``"fusion"``; none keeps all.
 
     Returns:
-        Every instruction of every computation; the entry computation's come in the
+        The instructions of all computations; the entry computation's come in the
         order in which they are scheduled.
 
     Raises:
@@ -112,7 +114,7 @@ def instructions(text: str) -> list[Instruction]:
                     text=_shortened(line),
                 )
             )
-    return found
+    return [one for one in found if not opcodes or one.opcode in opcodes]
 
 
 def select(
@@ -172,3 +174,22 @@ def signature(text: str) -> dict[str, list[str]]:
         "reads": [f"{i.name.split('.')[0]}: {plain(i.shape)}" for i in parameters],
         "returns": [plain(i.shape) for i in entry if i.is_root],
     }
+
+
+def show(*found: Instruction, width: int = 76) -> None:
+    """Prints instructions, long ones over several lines, broken between words.
+
+    Args:
+        *found: What to print.
+        width: The longest line, in characters, if no single word is longer.
+    """
+    for instruction in found:
+        print(
+            textwrap.fill(
+                str(instruction),
+                width,
+                subsequent_indent="    ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 __all__ = ["PALETTE", "curves"]
 
@@ -79,6 +80,8 @@ def curves(
             axes.axhline(bound[1], color="#555555", linewidth=1, label=bound[0])
         if log_y:
             axes.set_yscale("log")
+        if all(isinstance(value, int) for x, _ in lines.values() for value in x):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         if len(lines) > 1 or bound:
             axes.legend()
