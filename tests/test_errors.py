@@ -136,7 +136,7 @@ def test_jax_error_is_the_same_everywhere(capsys):
     assert __file__ in shown.message
     assert " ".join(capsys.readouterr().out.split()) == (
         "TracerBoolConversionError: Attempted boolean conversion of traced array with "
-        "with shape bool[]."
+        "shape bool[]."
     )
 
 
