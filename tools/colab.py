@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
-from environment import SetupError, python_of
+from environment import SetupError, python_of, write_state
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 from lanes import ROOT, build_wheel, committed_notebooks, find_python, versions
@@ -35,15 +35,27 @@ CELL_TIMEOUT_S = 600
 HELPERS = "pure-functions-to-pods"
 # Replacing one of these under a running kernel is what forces a reader to restart.
 UNTOUCHED = ("numpy", "ipython")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _RESTART = re.compile(r"restart\w* (the |your )?(runtime|kernel|session)", re.I)
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    """Time of change in nanoseconds and size in bytes of every file in a folder."""
+    found = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            status = os.lstat(os.path.join(parent, name))
+            found[os.path.join(parent, name)] = (status.st_mtime_ns, status.st_size)
+    return found
 
 
 @contextmanager
 def pristine_copy(folder: Path) -> Iterator[Path]:
-    """Copies an environment for one use, so that the original is never changed.
+    """Copies an environment for one use.
 
-    A real copy, not hard links: an installer that wrote into a file in place would
-    reach the original through a link.
+    The copy is made of hard links, which spares writing a gigabyte for each notebook.
+    Installers replace files and leave the original alone; one that wrote into a file
+    in place would reach it, so that is looked for at the end.
 
     Args:
         folder: The environment to copy.
@@ -51,13 +63,24 @@ def pristine_copy(folder: Path) -> Iterator[Path]:
     Yields:
         The copy, deleted at the end. Its ``python`` works; its scripts do not, since
         they name the original's interpreter.
+
+    Raises:
+        SetupError: If a change reached the original, which is then made anew next time.
     """
+    before = snapshot(folder)
     with tempfile.TemporaryDirectory(
         prefix=f"{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
     ) as scratch:
         copy = Path(scratch, "environment")
-        shutil.copytree(folder, copy, symlinks=True)
+        shutil.copytree(folder, copy, symlinks=True, copy_function=os.link)
         yield copy
+    after = snapshot(folder)
+    if after != before:
+        changed = min(
+            name for name in before | after if before.get(name) != after.get(name)
+        )
+        write_state(folder, "")
+        raise SetupError(f"A notebook changed {changed}, outside its own environment.")
 
 
 def run_alone(notebook: Path, environment: Path, wheel: Path) -> nbformat.NotebookNode:
@@ -147,7 +170,8 @@ def faults(
 
 def why_it_failed(error: Exception) -> str:
     """The last line of what nbclient reports, which names the error."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = _COLOUR.sub("", str(error))
+    lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def committed_notebooks(root: Path) -> list[Path]:
 def build_wheel(root: Path, folder: Path) -> Path:
     """Builds the helpers of this checkout into a wheel, without a network.
 
+    The build works on a copy: setuptools keeps a ``build`` folder beside what it
+    builds and would pack modules from it that are gone from the checkout.
+
     Args:
         root: The checkout.
         folder: Where to put the wheel.
@@ -49,8 +53,12 @@ def build_wheel(root: Path, folder: Path) -> Path:
     Raises:
         SetupError: If the build fails.
     """
+    source = folder / "source"
+    hidden = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "helpers", source / "helpers", ignore=hidden)
+    shutil.copy(root / "pyproject.toml", source)
     offline = ["--no-deps", "--no-build-isolation", "--no-index"]
-    arguments = ["wheel", *offline, "--wheel-dir", str(folder), str(root)]
+    arguments = ["wheel", *offline, "--wheel-dir", str(folder), str(source)]
     pip(root / ".venv", *arguments, doing="Building the helpers' wheel")
     return next(folder.glob("*.whl"))
 
