@@ -10,12 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import addresses
 import chapters
 import little_book
 import nbformat
 import pytest
 import stored
-from digests import helper_files
+from digests import digests, helper_files
+from shelf import Shelf
 from targets import Source
 
 import notebooks
@@ -45,16 +47,16 @@ def pretend_to_run(root: Path) -> None:
             executed=DAY,
             seconds=1.5,
             versions={"jax": "0.10.2"},
-            digest=notebooks.digests(shelf.source, chapter),
+            digest=digests(shelf.source, chapter),
             outputs=outputs,
             counts=list(range(1, count + 1)),
         )
         stored.write(stored.path(root, page), shelf.text(page, run))
 
 
-def shelf_of(root: Path) -> notebooks.Shelf:
-    book = notebooks.addresses.load(root / "_config.yml")
-    return notebooks.Shelf(Source(root), book)
+def shelf_of(root: Path) -> Shelf:
+    book = addresses.load(root / "_config.yml")
+    return Shelf(Source(root), book)
 
 
 def run(root: Path, *command: str) -> int:
@@ -238,6 +240,14 @@ def test_chapter_without_title_is_refused(tmp_path, capsys):
     root = little_book.write(tmp_path, first=text)
     assert run(root, "build") == 1
     assert "expected a title" in capsys.readouterr().err
+
+
+def test_fault_in_prose_is_named_with_its_line_in_the_file(tmp_path, capsys):
+    text = little_book.FIRST.replace("Now again.", "Now\n{made-up}`again`.")
+    root = little_book.write(tmp_path, first=text)
+    line = text[: text.index("{made-up}")].count("\n") + 1
+    assert run(root, "build") == 1
+    assert f"book/part/first.md:{line}: the exporter" in capsys.readouterr().err
 
 
 def test_unknown_chapter_is_refused(book, capsys):

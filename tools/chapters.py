@@ -76,7 +76,7 @@ def read(source: Source, page: str) -> Chapter:
     notebook = read_myst_markdown_notebook(
         source.text(page), config, path=page, add_source_map=True
     )
-    starts = [start + 1 for start in notebook.metadata.source_map]
+    starts = list(_starts(source.text(page), notebook))
     chapter = Chapter(page, notebook.cells, starts, notebook.metadata.kernelspec)
     for cell, line in zip(chapter.cells, starts, strict=True):
         comment = _NEEDS.match(cell.source)
@@ -87,6 +87,22 @@ def read(source: Source, page: str) -> Chapter:
                 f"{sorted(needs(cell))}, its first line says {sorted(said)}"
             )
     return chapter
+
+
+def _starts(text: str, notebook: NotebookNode) -> Iterator[int]:
+    """The line of each cell's first line, from 1.
+
+    The reader's map counts from 0 for text, before the blank lines that it drops, and
+    from 1 for code.
+    """
+    lines = text.split("\n")
+    for cell, start in zip(notebook.cells, notebook.metadata.source_map, strict=True):
+        if cell.cell_type == "code":
+            yield start
+            continue
+        while not lines[start].strip():
+            start += 1
+        yield start + 1
 
 
 def export(source: Source, addresses: Addresses, chapter: Chapter) -> NotebookNode:

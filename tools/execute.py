@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import tempfile
 import time
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata
 
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client import AsyncKernelManager
@@ -19,8 +17,6 @@ from jupyter_client.kernelspec import KernelSpec
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-
-PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "matplotlib", "torch")
 
 
 class ThisPython(AsyncKernelManager):
@@ -120,12 +116,3 @@ class Executor:
         if provisioner is not None and provisioner.pid:
             with suppress(ProcessLookupError):
                 os.kill(provisioner.pid, signal.SIGKILL)
-
-
-def versions() -> dict[str, str]:
-    """The versions of what bears on outputs, as far as it is installed."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found

@@ -11,7 +11,7 @@ COMPANIONS = ("jaxlib", "libtpu")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def name(requirement: str) -> str:
+def package_of(requirement: str) -> str:
     """The package that a requirement is about, in the normal spelling."""
     return re.sub(r"[-_.]+", "-", _NAME.match(requirement)[0]).lower()
 
@@ -26,7 +26,9 @@ def pins(root: Path) -> dict[str, str]:
         The line of each package, with its condition if it has one.
     """
     lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    return {name(line): line for line in lines if line and not line.startswith("#")}
+    return {
+        package_of(line): line for line in lines if line and not line.startswith("#")
+    }
 
 
 def execution_pins(root: Path, extras: set[str]) -> list[str]:
@@ -45,7 +47,7 @@ def execution_pins(root: Path, extras: set[str]) -> list[str]:
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     pinned = pins(root)
-    declared = [name(line) for line in project["dependencies"]] + list(COMPANIONS)
+    declared = [package_of(line) for line in project["dependencies"]] + list(COMPANIONS)
     optional = project.get("optional-dependencies", {})
     chosen = [
         line for extra in sorted(extras & set(optional)) for line in optional[extra]
