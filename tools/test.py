@@ -7,7 +7,9 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +42,7 @@ class Result:
     title: str
     passed: bool
     seconds: float
-    counts: str
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 def pytest_stage(title: str, *arguments: str) -> Stage:
@@ -59,22 +61,24 @@ STAGES = (
 )
 
 
-def read_counts(report: Path) -> str:
+def read_counts(report: Path) -> Counter[str]:
     """Adds up the test suites of a JUnit report.
 
     Args:
         report: The file that pytest wrote.
 
     Returns:
-        Such as ``12 passed, 1 failed, 0 skipped``.
+        The number of tests by outcome: passed, failed, skipped.
     """
-    total = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    total: Counter[str] = Counter()
     for suite in ElementTree.parse(report).iter("testsuite"):
-        for name in total:
-            total[name] += int(suite.get(name, 0))
-    failed = total["failures"] + total["errors"]
-    passed = total["tests"] - failed - total["skipped"]
-    return f"{passed} passed, {failed} failed, {total['skipped']} skipped"
+        tests, failures, errors, skipped = (
+            int(suite.get(name, 0))
+            for name in ("tests", "failures", "errors", "skipped")
+        )
+        failed = failures + errors
+        total.update(passed=tests - failed - skipped, failed=failed, skipped=skipped)
+    return total
 
 
 def run(stage: Stage, root: Path) -> Result:
@@ -94,14 +98,32 @@ def run(stage: Stage, root: Path) -> Result:
         command = [sys.executable, *stage.arguments, *extra]
         status = subprocess.run(command, cwd=root).returncode
         seconds = time.monotonic() - start
-        counts = read_counts(report) if report.exists() else ""
+        counts = read_counts(report) if report.exists() else Counter()
     return Result(stage.title, status == 0, seconds, counts)
+
+
+def counted(counts: Counter[str]) -> str:
+    """Such as ``12 passed, 0 failed, 1 skipped``; empty where nothing was counted."""
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
 
 
 def line(result: Result) -> str:
     """One line of the summary."""
     verdict = "ok" if result.passed else "FAILED"
-    return f"  {verdict:6} {result.title:28} {result.seconds:5.0f} s  {result.counts}"
+    start = f"  {verdict:6} {result.title:28} {result.seconds:5.0f} s  "
+    return (start + counted(result.counts)).rstrip()
+
+
+def summary(results: Iterable[Result]) -> str:
+    """All stages in a table, and below it the tests of all together."""
+    results = list(results)
+    total = sum((result.counts for result in results), Counter())
+    failed = sum(not result.passed for result in results)
+    stages = f"{len(results) - failed} of {len(results)} stages passed"
+    tests = ", ".join(
+        f"{total[each]} {each}" for each in ("passed", "failed", "skipped")
+    )
+    return "\n".join(["Tests:", *map(line, results), f"{stages}; {tests}."])
 
 
 def main(root: Path) -> int:
@@ -118,12 +140,8 @@ def main(root: Path) -> int:
         print(f"\n[{number}/{len(STAGES)}] {stage.title} …", flush=True)
         results.append(run(stage, root))
         print(line(results[-1]), flush=True)
-    print("\nTests:")
-    for result in results:
-        print(line(result).rstrip())
-    failed = sum(not result.passed for result in results)
-    print(f"{len(results) - failed} of {len(results)} stages passed.")
-    return failed
+    print("\n" + summary(results))
+    return sum(not result.passed for result in results)
 
 
 if __name__ == "__main__":
