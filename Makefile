@@ -18,7 +18,7 @@ notebooks: setup ## run the chapters that changed and export them to notebooks/
 	@$(python) tools/notebooks.py build
 
 test: setup ## run everything: style, unit, book and browser tests, notebooks
-	@$(python) tools/test.py
+	@$(python) tools/run_tests.py
 
 colab: setup ## run every notebook alone, with what Colab has installed
 	@$(python) tools/colab.py

@@ -151,7 +151,7 @@ class _Progress:
         self.started = time.monotonic()
 
     def follow(self, process: subprocess.Popen[str], log: Path) -> None:
-        with log.open("w", encoding="utf-8") as stream:
+        with process.stdout, log.open("w", encoding="utf-8") as stream:
             for line in process.stdout:
                 stream.write(line)
                 if line.startswith(_SEEN):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urldefrag
@@ -18,16 +19,15 @@ TIMEOUT_S = 30
 CONNECTIONS = 8
 # These answer robots with a refusal though a reader's browser gets the page.
 REFUSALS = (401, 403, 405, 429)
-# A page or a notebook that the next deployment will bring is not there yet.
-OWN = ("site", "repository")
 
 
-def external_links(site: Path, own: tuple[str, ...]) -> dict[str, list[str]]:
+def external_links(site: Path, own: Iterable[str]) -> dict[str, list[str]]:
     """Collects the addresses that pages link to on other hosts.
 
     Args:
         site: The built site.
-        own: How the book's own addresses begin; links to those are left out.
+        own: Parts of the book's own addresses. Links to those are left out: what they
+            lead to may only come with the next deployment.
 
     Returns:
         For each address, without its fragment, the pages that link to it.
@@ -38,7 +38,7 @@ def external_links(site: Path, own: tuple[str, ...]) -> dict[str, list[str]]:
         for anchor in soup.find_all("a", href=True):
             address = urldefrag(anchor["href"]).url
             if address.startswith(("http://", "https://")):
-                if not address.startswith(own):
+                if not any(part in address for part in own):
                     found[address].append(page.relative_to(site).as_posix())
     return dict(found)
 
@@ -85,9 +85,7 @@ def main(site: Path) -> int:
         print(f"There is no site in {site}; build it with: make book")
         return 1
     in_force = addresses.load()
-    own = tuple(getattr(in_force, name) for name in OWN)
-    launchers = (f"https://colab.research.google.com/github/{in_force.slug}",)
-    links = external_links(site, own + launchers)
+    links = external_links(site, (in_force.site, in_force.slug))
     client = session()
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         faults = list(pool.map(lambda address: fault(client, address), links))
