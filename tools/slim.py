@@ -37,6 +37,7 @@ VARIABLE = re.compile(r"""(?<=[;{\s])(--[\w-]+):[^;{}"']*(?:;|(?=\}))""")
 ATTRIBUTE_PART = re.compile(r"""\[class\*=["']?([\w-]+)["']?\]""")
 # Names, punctuation and spaces in code have the colour of the text around them.
 PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
+TABS_SCRIPT = re.compile(r"<script\b[^>]*design-tabs\.js[^>]*></script>\s*")
 FIGURE = re.compile(
     r'<img\b(?![^>]*\bwidth=)([^>]*?src="[^"]*\b(_images/[^"]+)"[^>]*?)/?>'
 )
@@ -145,7 +146,8 @@ def prune(css: str, words: set[str]) -> str:
 
     Returns:
         The stylesheet without comments, without selectors that need a tag, class or id
-        outside ``words``, and without fonts (the theme's are for its icon script).
+        outside ``words``, and without fonts and icon animations, which the theme has
+        for its icon script.
     """
     rules = tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True)
     return "\n".join(filter(None, (_pruned(rule, words) for rule in rules)))
@@ -162,7 +164,10 @@ def _pruned(rule: Node, words: set[str]) -> str:
         return f"{','.join(kept)}{{{body}}}" if kept and body else ""
     if not isinstance(rule, AtRule):
         raise ValueError(f"expected a CSS rule, got {rule.type} {rule.message!r}")
-    if rule.lower_at_keyword in ("font-face", "charset"):
+    spins_icon = rule.lower_at_keyword == "keyframes" and "fa-" in _compact(
+        rule.prelude
+    )
+    if spins_icon or rule.lower_at_keyword in ("font-face", "charset"):
         return ""
     head = f"@{rule.at_keyword} {_compact(rule.prelude)}"
     if rule.content is None:
@@ -252,6 +257,14 @@ def _sized(page: str, site: Path) -> str:
     return FIGURE.sub(sized, page)
 
 
+def _tidied(page: str) -> str:
+    """Returns a page without what only weighs on its readers."""
+    page = PLAIN_CODE.sub(r"\1", page)
+    # Docutils calls this a list but does not call its children list items.
+    page = page.replace('role="list" class="citation-list"', 'class="citation-list"')
+    return page if "sd-tab-set" in page else TABS_SCRIPT.sub("", page)
+
+
 def _relinked(page: str, book: str, formulas: str) -> str:
     """Returns a page that loads the given stylesheets instead of its own."""
     first = STYLESHEET.search(page)
@@ -315,8 +328,7 @@ def slim(stage: Path, site: Path) -> None:
         _write_named(static, "formulas", font),
     )
     for path, page in pages.items():
-        page = PLAIN_CODE.sub(r"\1", _sized(page, fresh))
-        pages[path] = _relinked(page, book, formulas)
+        pages[path] = _relinked(_tidied(_sized(page, fresh)), book, formulas)
         path.write_text(pages[path], encoding="utf-8")
     _drop_unused(fresh, [*pages.values(), *scripts, css])
 
