@@ -6,7 +6,6 @@ and a set-up cell that really has to fetch the book's JAX and helpers.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 import nbformat
 from environment import SetupError, python_of, write_state
 from jupyter_client import AsyncKernelManager
-from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.kernelspec import KernelSpec
 from lanes import ROOT, build_wheel, committed_notebooks, find_python, versions
 from nbclient import NotebookClient
 from nbclient.exceptions import (
@@ -35,7 +34,6 @@ CELL_TIMEOUT_S = 600
 HELPERS = "pure-functions-to-pods"
 # Replacing one of these under a running kernel is what forces a reader to restart.
 UNTOUCHED = ("numpy", "ipython")
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _RESTART = re.compile(r"restart\w* (the |your )?(runtime|kernel|session)", re.I)
 
 
@@ -100,25 +98,26 @@ def run_alone(notebook: Path, environment: Path, wheel: Path) -> nbformat.Notebo
         DeadKernelError: If the kernel dies.
     """
     node = nbformat.read(notebook, as_version=4)
-    with tempfile.TemporaryDirectory() as scratch:
-        kernels, empty = Path(scratch, "kernels"), Path(scratch, "content")
-        (kernels / "lane").mkdir(parents=True)
-        empty.mkdir()
-        launch = [str(python_of(environment)), "-m", "ipykernel_launcher"]
-        spec = {"argv": [*launch, "-f", "{connection_file}"], "display_name": "lane"}
-        (kernels / "lane" / "kernel.json").write_text(json.dumps(spec))
-        specs = KernelSpecManager(
-            kernel_dirs=[str(kernels)], ensure_native_kernel=False
-        )
-        manager = AsyncKernelManager(kernel_name="lane", kernel_spec_manager=specs)
+    with tempfile.TemporaryDirectory() as empty:
         client = NotebookClient(
             node,
-            km=manager,
+            kernel_manager_class=kernels_of(environment),
             timeout=CELL_TIMEOUT_S,
-            resources={"metadata": {"path": str(empty)}},
+            resources={"metadata": {"path": empty}},
         )
         client.execute(env=_colab_variables(environment, wheel))
     return node
+
+
+def kernels_of(environment: Path) -> type[AsyncKernelManager]:
+    """What starts kernels of an environment, whatever kernels are registered."""
+    launch = [str(python_of(environment)), "-m", "ipykernel_launcher"]
+    spec = KernelSpec(argv=[*launch, "-f", "{connection_file}"], display_name="Colab")
+
+    class Manager(AsyncKernelManager):
+        kernel_spec = spec
+
+    return Manager
 
 
 def _colab_variables(environment: Path, wheel: Path) -> dict[str, str]:
@@ -169,10 +168,10 @@ def faults(
 
 
 def why_it_failed(error: Exception) -> str:
-    """The last line of what nbclient reports, which names the error."""
-    text = _COLOUR.sub("", str(error))
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    """One line that says why a notebook did not run to its end."""
+    if isinstance(error, CellExecutionError):
+        return f"{error.ename}: {error.evalue}".splitlines()[0]
+    return str(error).splitlines()[0]
 
 
 def try_on_colab(notebook: Path, template: Path, wheel: Path) -> list[str]:
