@@ -62,6 +62,9 @@ INLINE = {
         "[out](https://a.example) <https://b.example>"
     ),
     "![A plot](plot.png)": f"![A plot]({SITE}_images/plot.png)",
+    "![a {kbd}`q`](plot.png) {kbd}`q`": (
+        f"![a {{kbd}}`q`]({SITE}_images/plot.png) <kbd>q</kbd>"
+    ),
     "``{doc}`second` ``": "``{doc}`second` ``",
     "| a |\n|---|\n| [](second.md) |": f"| a |\n|---|\n| {SECOND} |",
     "> quoted [over\n> lines](second.md)": (

@@ -19,9 +19,10 @@ from myst_inline import RELATIVE_HTML, replacement
 from myst_syntax import Directive, MystError, read_directive, spans
 from targets import Source
 
-KEPT = {"paragraph", "heading", "bullet_list", "ordered_list", "list_item", "table"}
-KEPT |= {"thead", "tbody", "tr", "th", "td", "blockquote", "hr", "fence", "code_block"}
-KEPT |= {"math_block", "html_block", "dl", "dt"}
+KEPT = frozenset(
+    "paragraph heading bullet_list ordered_list list_item table thead tbody tr th td "
+    "blockquote hr fence code_block math_block html_block dl dt".split()
+)
 
 
 @dataclass

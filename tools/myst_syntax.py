@@ -23,8 +23,14 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.directives import parse_directive_text
 from myst_parser.parsers.mdit import create_md_parser
 
-EXTENSIONS = {"colon_fence", "deflist", "dollarmath", "linkify", "substitution"}
-EXTENSIONS |= {"tasklist"}
+EXTENSIONS = {
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+    "linkify",
+    "substitution",
+    "tasklist",
+}
 VERBATIM = {"code-cell", "raw-cell", "code-block", "code", "math", "glossary"}
 RECORDED = ("myst_role", "link", "image", "html_inline", "footnote_ref")
 _NAME = re.compile(r"\{([^}\s]+)\}\s*(.*)", re.DOTALL)
