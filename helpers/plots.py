@@ -40,7 +40,7 @@ def curves(
     y_label: str,
     title: str = "",
     log_y: bool = False,
-    bound: tuple[str, float] | None = None,
+    reference: tuple[str, float] | None = None,
 ) -> Figure:
     """Draws one or more lines on shared axes.
 
@@ -50,7 +50,7 @@ def curves(
         y_label: What y is, with its unit.
         title: One claim that the figure shows.
         log_y: Whether y is logarithmic.
-        bound: Label and height of a horizontal line to compare with.
+        reference: Label and height of a horizontal line to compare with.
 
     Returns:
         The figure; shown when it is a cell's last value.
@@ -67,7 +67,7 @@ def curves(
                 f"{len(y)}"
             )
     with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
         for index, (label, (x, y)) in enumerate(lines.items()):
             axes.plot(
                 x,
@@ -76,14 +76,14 @@ def curves(
                 color=PALETTE[index % len(PALETTE)],
                 linestyle=_DASHES[index % len(_DASHES)],
             )
-        if bound:
-            axes.axhline(bound[1], color="#555555", linewidth=1, label=bound[0])
+        if reference:
+            axes.axhline(reference[1], color="#555555", linewidth=1, label=reference[0])
         if log_y:
             axes.set_yscale("log")
         if all(isinstance(value, int) for x, _ in lines.values() for value in x):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
-        if len(lines) > 1 or bound:
+        if len(lines) > 1 or reference:
             axes.legend()
     plt.close(figure)
     return figure

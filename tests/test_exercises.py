@@ -60,6 +60,12 @@ def forgets_the_count(state, gradients):
     }
 
 
+def for_one_array_only(state, gradients):
+    count = state["count"] + 1
+    params = state["params"] - 0.5 / count * gradients
+    return {"params": params, "count": count}
+
+
 def climbs(state, gradients):
     count = state["count"] + 1
     params = jax.tree.map(lambda p, g: p + 0.5 / count * g, state["params"], gradients)
@@ -75,7 +81,15 @@ def adam_init(params):
 
 
 def adam_update(
-    state, gradients, params, *, bias=True, under=False, count=None, swap=False
+    state,
+    gradients,
+    params,
+    *,
+    bias=True,
+    under=False,
+    count=None,
+    swap=False,
+    rate=0.001,
 ):
     step = state["count"] + 1 if count is None else count
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["mean"], gradients)
@@ -87,7 +101,7 @@ def adam_update(
         if bias:
             m, s = m / (1 - 0.9**step), s / (1 - 0.999**step)
         root = jnp.sqrt(s + 1e-8) if under else jnp.sqrt(s) + 1e-8
-        return p - 0.001 * m / root
+        return p - rate * m / root
 
     state = {"mean": mean, "square": square, "count": step}
     moved = jax.tree.map(move, params, mean, square)
@@ -96,6 +110,12 @@ def adam_update(
 
 def adam_with(**changes) -> tuple[Callable, Callable]:
     return adam_init, lambda *arguments: adam_update(*arguments, **changes)
+
+
+def adam_that_overwrites(state, gradients, params):
+    moved, new = adam_update(state, gradients, params)
+    state.update(new)
+    return moved, state
 
 
 def adam_for_one_array(state, gradients, params):
@@ -162,17 +182,18 @@ WRONG = {
     ],
     "state.checkpoint_arrays": [
         (2, "2 are the parameters"),
-        (4, "two moments"),
-        (6, "bias correction"),
-        (8, "share one step count"),
+        (4, "an m and a v"),
+        (6, "something must know t"),
+        (8, "one will do"),
         (9, "gradient is not state"),
         (6.5, "list what the next step reads"),
         ("7", "drop the quotes"),
     ],
     "state.decayed_update": [
         (rate_of_the_step_before, "after step 2 the parameters are off"),
+        (for_one_array_only, "jax.tree.map works for any pytree"),
         (global_count(), "come from the state"),
-        (overwrites_its_argument, "the state passed in was changed"),
+        (overwrites_its_argument, "an argument was changed"),
         (forgets_the_count, "must count 1"),
         (climbs, "subtracts rate times gradient"),
         (lambda state, gradients: state["params"], "expected a state like"),
@@ -183,6 +204,9 @@ WRONG = {
         (adam_with(under=True), "not under it"),
         (adam_with(count=1), "as if it were the first"),
         (adam_with(swap=True), "other order"),
+        (adam_with(rate=0.01), "with the rate 0.001"),
+        (adam_with(rate=-0.001), "uphill"),
+        ((adam_init, adam_that_overwrites), "an argument was changed"),
         ((adam_init, adam_from_step_zero), "not finite"),
         ((adam_init, adam_for_one_array), "your function raised TypeError"),
         ((adam_init, lambda *arguments: arguments[2]), "must return a pair"),

@@ -59,13 +59,14 @@ def checkpoint_arrays(answer: Any) -> None:
     """
     hints = {
         2: "2 are the parameters; the resumed run above had those, and parted.",
-        3: "each of the two parameters has its own moments.",
-        4: "Adam keeps two moments of each gradient, not one.",
+        3: "each of the two parameters has its own m and its own v.",
+        4: "each parameter has an m and a v: that is two beside the parameter itself.",
         5: "count by parameter: weights and biases each need the same number.",
-        6: "6 are parameters and moments; now read Adam's bias correction: it divides "
-        "by 1 - beta**t, and something must know t.",
-        8: "both parameters share one step count.",
-        9: "both parameters share one step count; the gradient is not state, since "
+        6: "6 are the parameters, m and v; now look at 1 - beta**t: something must "
+        "know t.",
+        8: "PyTorch keeps 8, with a count of steps for each parameter; the two counts "
+        "are always equal, so one will do.",
+        9: "one count of steps serves both parameters, and the gradient is not state: "
         "the step makes it afresh.",
     }
     number = as_number(answer)
@@ -73,6 +74,19 @@ def checkpoint_arrays(answer: Any) -> None:
         number == 7,
         hints.get(number, "list what the next step reads besides the data."),
     )
+
+
+def _call_purely(function: Any, *arguments: Any) -> Any:
+    """Calls a learner's function and requires that its arguments are as before."""
+    before = jax.tree.map(np.array, arguments)
+    result = call(function, *arguments)
+    pairs = zip(jax.tree.leaves(before), jax.tree.leaves(arguments), strict=False)
+    expect(
+        jax.tree.structure(before) == jax.tree.structure(arguments)
+        and all(np.array_equal(old, now, equal_nan=True) for old, now in pairs),
+        "an argument was changed; build a new dictionary and return it",
+    )
+    return result
 
 
 @exercise(
@@ -85,22 +99,25 @@ def decayed_update(answer: Any) -> None:
     Args:
         answer: ``decayed_update(state, gradients)``; see the exercise.
     """
+    one = {"params": jnp.zeros(2), "count": jnp.array(0)}
+    new = _call_purely(answer, one, jnp.ones(2))
+    expect(
+        isinstance(new, dict) and set(new) == {"params", "count"},
+        "expected a state like the one passed in, with 'params' and 'count'",
+    )
+    expect(int(new["count"]) == 1, "after one step the new state must count 1")
     gradients = {"w": jnp.array([1.0, -2.0]), "b": jnp.array(3.0)}
     start = {
         "params": jax.tree.map(jnp.zeros_like, gradients),
         "count": jnp.array(0),
     }
-    given = {"params": start["params"], "count": start["count"]}
-    new = call(answer, given, gradients)
-    expect(
-        isinstance(new, dict) and set(new) == {"params", "count"},
-        "expected a state like the one passed in, with 'params' and 'count'",
-    )
-    expect(
-        given["count"] is start["count"] and given["params"] is start["params"],
-        "the state passed in was changed; build a new dictionary and return it",
-    )
-    expect(int(new["count"]) == 1, "after one step the new state must count 1")
+    try:
+        _call_purely(answer, start, gradients)
+    except Wrong as error:
+        raise Wrong(
+            f"it works for one array; for a dictionary of arrays, {error}. "
+            "jax.tree.map works for any pytree"
+        ) from error
     jitted, state, total = jax.jit(answer), start, 0.0
     for number in range(1, 6):
         state = call(jitted, state, gradients)
@@ -166,15 +183,33 @@ def adam(init: Any, update: Any) -> None:
     for transform in (lambda function: function, jax.jit):
         params = {"layer": {"w": jnp.array(start)}}
         state, step = call(init, params), transform(update)
-        for gradient in history:
-            result = call(step, state, {"layer": {"w": jnp.array(gradient)}}, params)
+        for number, gradient in enumerate(history, 1):
+            gradients = {"layer": {"w": jnp.array(gradient)}}
+            result = _call_purely(step, state, gradients, params)
             expect(
                 isinstance(result, tuple) and len(result) == 2,
                 "update must return a pair: the new parameters, the new state",
             )
             params, state = result
             _expect_like_params(params)
-        _compare_adam(np.asarray(params["layer"]["w"], np.float64), start, history)
+            moved = np.asarray(params["layer"]["w"], np.float64)
+            if number == 1:
+                _compare_first_step(moved - start, gradient)
+        _compare_adam(moved, start, history)
+
+
+def _compare_first_step(step: np.ndarray, gradient: np.ndarray) -> None:
+    """At step 1, Adam moves each parameter by the rate, against its gradient."""
+    if np.isfinite(step).all():
+        expect(
+            not np.allclose(step, 1e-3 * np.sign(gradient), rtol=1e-2),
+            "the first step goes uphill: Adam subtracts",
+        )
+        expect(
+            np.abs(step).max() < 5e-3,
+            f"the first step moves a parameter by {np.abs(step).max():.3g}; with the "
+            "rate 0.001 it moves each by about 0.001",
+        )
 
 
 def _expect_like_params(params: Any) -> None:
