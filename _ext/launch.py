@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
+
 ROW = """</h1>
 <ul class="launch noprint" aria-label="Run this chapter">
 <li><a href="{colab}">Open in Colab</a></li>

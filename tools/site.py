@@ -32,7 +32,7 @@ SETTINGS = (
     "tools/addresses.py",
     "tools/formulas.py",
 )
-CONTENT = ("book", "notebooks", "tools/site.py", "tools/slim.py")
+CONTENT = ("book", "notebooks", "tools/site.py", "tools/slim.py", "tools/styles.py")
 READING = re.compile(r"(reading sources|writing output)\.\.\. *\[ *(\d+)%\]")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 

@@ -8,18 +8,14 @@ that no page asks for.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 import shutil
-from collections.abc import Iterable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote
 
 import imagesize
-import tinycss2
-from tinycss2.ast import AtRule, Node, QualifiedRule
+import styles
 
 NOTICE = """/*! Rules of sphinx-book-theme, pydata-sphinx-theme and MyST-NB
 (BSD-3-Clause) and of Bootstrap, sphinx-design, sphinx-copybutton and sphinx-exercise
@@ -31,198 +27,12 @@ UNPUBLISHED = shutil.ignore_patterns("*.map", ".*", "*webpack-macros.html", "rep
 OWN_STYLE = "book.css"
 STYLESHEET = re.compile(r'<link\b[^>]*rel="stylesheet"[^>]*>\s*')
 STATIC_HREF = re.compile(r'href="([^"]*?_static/)([^"?]+)')
-IMPORT = re.compile(r"""@import\s+["']([^"':]+)["']\s*;""")
-# Values with quotes are left alone: a semicolon in them would not end them.
-VARIABLE = re.compile(r"""(?<=[;{\s])(--[\w-]+):[^;{}"']*(?:;|(?=\}))""")
-ATTRIBUTE_PART = re.compile(r"""\[class\*=["']?([\w-]+)["']?\]""")
 # Names, punctuation and spaces in code have the colour of the text around them.
 PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 TABS_SCRIPT = re.compile(r"<script\b[^>]*design-tabs\.js[^>]*></script>\s*")
 FIGURE = re.compile(
     r'<img\b(?![^>]*\bwidth=)([^>]*?src="[^"]*\b(_images/[^"]+)"[^>]*?)/?>'
 )
-ICON = re.compile(r'class="[^"]*\bfa-(?:solid|regular|brands)[^"]*"')
-# Sizes and styles of Font Awesome, as opposed to the name of an icon.
-ICON_MODIFIERS = {"solid", "regular", "brands", "lg", "sm", "fw"}
-ICON_BASE = (
-    ".fa-solid,.fa-brands{display:inline-block;width:1em;height:1em;"
-    "vertical-align:-.125em;background:currentColor;"
-    "-webkit-mask:var(--icon) center/contain no-repeat;"
-    "mask:var(--icon) center/contain no-repeat}"
-    # A mask paints the background, which forced colours would replace.
-    "@media(forced-colors:active){.fa-solid,.fa-brands"
-    "{background:CanvasText;forced-color-adjust:none}}"
-)
-
-
-class _Words(HTMLParser):
-    """Collects the tags, classes and ids of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.words.add(tag)
-        for name, value in attrs:
-            if name in ("class", "id"):
-                self.words.update((value or "").split())
-
-
-def vocabulary(pages: Iterable[str], scripts: Iterable[str]) -> set[str]:
-    """Returns every word that a selector could match now or after a script ran.
-
-    Args:
-        pages: The HTML of all pages.
-        scripts: The text of all scripts that pages load. Each word in them counts as
-            a class that they may set, which keeps too much rather than too little.
-    """
-    parser = _Words()
-    for page in pages:
-        parser.feed(page)
-    words = parser.words
-    for script in scripts:
-        words.update(re.findall(r"[A-Za-z_][\w-]*", script))
-    return words
-
-
-def _needs(selector: list[Node]) -> Iterator[str]:
-    """Yields the tags, classes and ids that an element must have to match."""
-    before = None
-    for token in selector:
-        if token.type == "ident" and before != ":":
-            yield token.value
-        elif token.type == "hash":
-            yield token.value
-        before = token.value if token.type == "literal" else None
-
-
-def _possible(selector: list[Node], words: set[str]) -> bool:
-    """Says whether some element could match, judging by words alone."""
-    if not words.issuperset(_needs(selector)):
-        return False
-    # MyST-NB has a rule for each of 512 terminal colours, as [class*=-C123].
-    parts = ATTRIBUTE_PART.findall(tinycss2.serialize(selector))
-    return all(any(part in word for word in words) for part in parts)
-
-
-def _split_at_commas(tokens: list[Node]) -> list[list[Node]]:
-    parts: list[list[Node]] = [[]]
-    for token in tokens:
-        if token.type == "literal" and token.value == ",":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def _compact(tokens: Iterable[Node]) -> str:
-    text = tinycss2.serialize([token for token in tokens if token.type != "comment"])
-    # Whitespace inside strings is never a line break, so this cannot change one.
-    return re.sub(r"\s*\n\s*", " ", text).strip()
-
-
-def read_css(path: Path) -> str:
-    """Reads a stylesheet with those that it imports in their place."""
-    folder = path.parent
-    text = path.read_text(encoding="utf-8")
-    return IMPORT.sub(lambda found: read_css(folder / found[1]), text)
-
-
-def drop_unused_variables(css: str) -> str:
-    """Drops the custom properties that no rule reads."""
-    used = set(re.findall(r"var\(\s*(--[\w-]+)", css))
-    kept = VARIABLE.sub(lambda found: found[0] if found[1] in used else "", css)
-    # Those read only by the variables that just went are unused now.
-    return css if kept == css else drop_unused_variables(kept)
-
-
-def prune(css: str, words: set[str]) -> str:
-    """Drops the rules that cannot match.
-
-    Args:
-        css: A stylesheet.
-        words: Everything that a selector could match, from ``vocabulary``.
-
-    Returns:
-        The stylesheet without comments, without selectors that need a tag, class or id
-        outside ``words``, and without fonts and icon animations, which the theme has
-        for its icon script.
-    """
-    rules = tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True)
-    return "\n".join(filter(None, (_pruned(rule, words) for rule in rules)))
-
-
-def _pruned(rule: Node, words: set[str]) -> str:
-    if isinstance(rule, QualifiedRule):
-        kept = [
-            _compact(selector)
-            for selector in _split_at_commas(rule.prelude)
-            if _possible(selector, words)
-        ]
-        body = _compact(rule.content)
-        return f"{','.join(kept)}{{{body}}}" if kept and body else ""
-    if not isinstance(rule, AtRule):
-        raise ValueError(f"expected a CSS rule, got {rule.type} {rule.message!r}")
-    spins_icon = rule.lower_at_keyword == "keyframes" and "fa-" in _compact(
-        rule.prelude
-    )
-    if spins_icon or rule.lower_at_keyword in ("font-face", "charset"):
-        return ""
-    head = f"@{rule.at_keyword} {_compact(rule.prelude)}"
-    if rule.content is None:
-        return f"{head};"
-    body = tinycss2.serialize(rule.content)
-    inner = (
-        prune(body, words) if rule.lower_at_keyword in ("media", "supports") else body
-    )
-    return f"{head}{{{inner}}}" if inner.strip() else ""
-
-
-def icons(script: str, pages: Iterable[str]) -> str:
-    """Returns the CSS that draws the icons in use.
-
-    Args:
-        script: The theme's Font Awesome script, which holds every icon's outline.
-        pages: The HTML of all pages.
-
-    Raises:
-        ValueError: If a page uses an icon that the script does not have.
-    """
-    used = {
-        name
-        for page in pages
-        for tag in ICON.findall(page)
-        for name in re.findall(r"\bfa-([a-z0-9-]+)", tag)
-    }
-    rules = [ICON_BASE]
-    for name in sorted(used - ICON_MODIFIERS):
-        # "name":[width,height,[other names],"code point","outline"]; when a name is in
-        # several styles, the solid one comes last.
-        entry = rf'[{{,]"?{re.escape(name)}"?:\[(\d+),(\d+),\[[^\]]*\],"\w+","([^"]+)"'
-        outlines = re.findall(entry, script)
-        if not outlines:
-            raise ValueError(f"expected an icon of Font Awesome Free, got fa-{name}")
-        width, height, outline = outlines[-1]
-        svg = (
-            f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}'>"
-            f"<path d='{outline}'/></svg>"
-        )
-        encoded = quote(svg, safe=" =:/'")
-        rules.append(f'.fa-{name}{{--icon:url("data:image/svg+xml,{encoded}")}}')
-    return "\n".join(rules)
-
-
-def formula_font(font: Path) -> str:
-    """Returns the stylesheet of pages with formulas.
-
-    The font is inside it because a font that arrives later moves the text.
-    """
-    data = base64.b64encode(font.read_bytes()).decode()
-    return (
-        '@font-face{font-family:"Book Math";'
-        f'src:url("data:font/woff2;base64,{data}")format("woff2")}}\n'
-    )
 
 
 def _write_named(folder: Path, stem: str, css: str) -> str:
@@ -284,10 +94,45 @@ def _drop_unused(site: Path, texts: Iterable[str]) -> None:
         if path.is_dir():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif path.name not in named and not re.search(
-            "licen[cs]e|OFL", path.name, re.I
-        ):
+        elif path.name not in named and path.name != "OFL.txt":
             path.unlink()
+
+
+def _loaded_scripts(site: Path, pages: Iterable[str]) -> list[str]:
+    """Returns the text of every script that some page loads."""
+    loaded = "\n".join(pages)
+    paths = (site / "_static").rglob("*.js")
+    return [path.read_text("utf-8") for path in paths if path.name in loaded]
+
+
+def _write_styles(static: Path, pages: Iterable[str], words: set[str]) -> str:
+    """Writes the one stylesheet of all pages and returns its name.
+
+    Args:
+        static: The folder with the stylesheets, and scripts, of Sphinx and the theme.
+        pages: The HTML of all pages.
+        words: Everything that a selector could match.
+    """
+    *theirs, own = (
+        styles.prune(styles.read_css(static / name), words)
+        for name in _stylesheets(pages)
+    )
+    outlines = static / "scripts/fontawesome.js"
+    theirs.append(styles.icons(outlines.read_text("utf-8"), pages))
+    # Rules outside a layer win over those inside, however specific the theme's are.
+    layers = "@layer theme{" + "\n".join(theirs) + "}\n" + own
+    return _write_named(static, "book", NOTICE + styles.drop_unused_variables(layers))
+
+
+def _publish(fresh: Path, site: Path) -> None:
+    """Puts a new site in the place of the old one."""
+    old = site.with_name(f"{site.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    # Two renames, so that a server of the old site misses it for an instant only.
+    if site.exists():
+        site.rename(old)
+    fresh.rename(site)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def slim(stage: Path, site: Path) -> None:
@@ -301,39 +146,23 @@ def slim(stage: Path, site: Path) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(stage, fresh, ignore=UNPUBLISHED)
     static = fresh / "_static"
-    pages = {
-        path: path.read_text(encoding="utf-8") for path in sorted(fresh.rglob("*.html"))
-    }
-    script = (static / "scripts/fontawesome.js").read_text(encoding="utf-8")
-    for unused in ("scripts/fontawesome.js", "scripts/fontawesome.js.LICENSE.txt"):
-        (static / unused).unlink()
+    pages = {path: path.read_text("utf-8") for path in sorted(fresh.rglob("*.html"))}
 
-    loaded = "\n".join(pages.values())
-    scripts = [
-        path.read_text(encoding="utf-8")
-        for path in static.rglob("*.js")
-        if path.name in loaded
-    ]
-    words = vocabulary(pages.values(), scripts)
-    *theirs, own = (
-        prune(read_css(static / name), words) for name in _stylesheets(pages.values())
-    )
-    theirs.append(icons(script, pages.values()))
-    # Rules outside a layer win over those inside, however specific the theme's are.
-    layers = "@layer theme{" + "\n".join(theirs) + "}\n" + own
-    css = NOTICE + drop_unused_variables(layers)
-    font = formula_font(static / "fonts/stix-two-math.woff2")
-    book, formulas = (
-        _write_named(static, "book", css),
-        _write_named(static, "formulas", font),
-    )
+    scripts = _loaded_scripts(fresh, pages.values())
+    words = styles.vocabulary(pages.values(), scripts)
+    book = _write_styles(static, pages.values(), words)
+    font = styles.formula_font(static / "fonts/stix-two-math.woff2")
+    formulas = _write_named(static, "formulas", font)
+
     for path, page in pages.items():
         pages[path] = _relinked(_tidied(_sized(page, fresh)), book, formulas)
         path.write_text(pages[path], encoding="utf-8")
+    css = (static / book).read_text("utf-8")
     _drop_unused(fresh, [*pages.values(), *scripts, css])
 
-    redirect = re.search(r"url=([\w./-]+)", pages[fresh / "index.html"])
-    if redirect and "<main" not in pages[fresh / "index.html"]:
-        shutil.copyfile(fresh / redirect[1], fresh / "index.html")
-    shutil.rmtree(site, ignore_errors=True)
-    fresh.rename(site)
+    # A first page of another name has only a redirection at the root.
+    root = fresh / "index.html"
+    redirection = re.search(r"url=([\w./-]+)", pages[root])
+    if redirection and "<main" not in pages[root]:
+        shutil.copyfile(fresh / redirection[1], root)
+    _publish(fresh, site)
