@@ -27,8 +27,9 @@ UNPUBLISHED = shutil.ignore_patterns("*.map", ".*", "*webpack-macros.html", "rep
 OWN_STYLE = "book.css"
 STYLESHEET = re.compile(r'<link\b[^>]*rel="stylesheet"[^>]*>\s*')
 STATIC_HREF = re.compile(r'href="([^"]*?_static/)([^"?]+)')
-# Names, punctuation and spaces in code have the colour of the text around them.
-PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
+# Names, operators, punctuation and spaces are half the spans of highlighted code and a
+# tenth of a page; they keep the colour of the text around them.
+PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
 TABS_SCRIPT = re.compile(r"<script\b[^>]*design-tabs\.js[^>]*></script>\s*")
 FIGURE = re.compile(
     r'<img\b(?![^>]*\bwidth=)([^>]*?src="[^"]*\b(_images/[^"]+)"[^>]*?)/?>'
