@@ -8,11 +8,12 @@ What comes back cannot run here; it can be read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
@@ -29,16 +30,17 @@ __all__ = [
 ]
 
 # The smallest topology that both libtpu 0.0.42 and 0.0.52 accept for each chip; a
-# program for one chip is compiled for the first device in it. A v2, v3 or TPU7x chip
-# shows as two devices: one per TensorCore.
+# program is compiled for the first device in it. A v2, v3 or TPU7x chip shows as two
+# devices, one per TensorCore; v4 would too without its option, and does not when it
+# is attached.
 CHIPS = {
-    "v2": "v2:2x2",
-    "v3": "v3:2x2",
-    "v4": "v4:2x2x1",
-    "v5e": "v5e:2x2",
-    "v5p": "v5p:2x2x1",
-    "v6e": "v6e:2x2",
-    "tpu7x": "tpu7x:2x2x1",
+    "v2": {"topology_name": "v2:2x2"},
+    "v3": {"topology_name": "v3:2x2"},
+    "v4": {"topology_name": "v4:2x2x1", "chip_config_name": "megacore"},
+    "v5e": {"topology_name": "v5e:2x2"},
+    "v5p": {"topology_name": "v5p:2x2x1"},
+    "v6e": {"topology_name": "v6e:2x2"},
+    "tpu7x": {"topology_name": "tpu7x:2x2x1"},
 }
 
 
@@ -85,7 +87,8 @@ class Program:
         device_kind: The name the compiler has for it.
         hlo_text: The optimised, scheduled HLO module.
         memory: What it needs in device memory (compiled).
-        flops: Floating-point operations, loop bodies counted once (compiled).
+        flops: Arithmetic operations, of integers too, as XLA counts them: the body of
+            a loop once, a transcendental function not at all (compiled).
     """
 
     chip: str
@@ -99,13 +102,25 @@ def abstract(shape: tuple[int, ...], dtype: Any = "float32") -> jax.ShapeDtypeSt
     """An argument that has a shape and a type and no values.
 
     Args:
-        shape: Its shape.
+        shape: Its shape, of whole numbers that are not negative.
         dtype: Its type, as JAX or NumPy names it.
 
     Returns:
         What ``compile_for`` takes in place of an array.
+
+    Raises:
+        ValueError: If the shape is impossible, or JAX would change the type because
+            64-bit types are switched off.
     """
-    return jax.ShapeDtypeStruct(shape, jax.numpy.dtype(dtype))
+    lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    if not all(isinstance(n, int | np.integer) and n >= 0 for n in lengths):
+        raise ValueError(f"expected a shape of whole numbers >= 0, got {shape!r}")
+    wanted = jnp.dtype(dtype)
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        raise ValueError(
+            f"expected a type of at most 32 bits (jax_enable_x64 is off), got {wanted}"
+        )
+    return jax.ShapeDtypeStruct(lengths, wanted)
 
 
 @functools.cache
@@ -118,8 +133,21 @@ def _device(chip: str) -> Any:
             "the TPU compiler (libtpu) is not installed here; it exists for Linux "
             "x86-64 only"
         )
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=CHIPS[chip])
+    topology = topologies.get_topology_desc(platform="tpu", **CHIPS[chip])
     return topology.devices[0]
+
+
+def _shaped(leaf: Any) -> jax.ShapeDtypeStruct:
+    """The shape and type, strong or weak, that ``jit`` would give an argument."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    try:
+        return jax.eval_shape(lambda array: array, leaf)
+    except TypeError:
+        raise ValueError(
+            "expected arrays, numbers, abstract arguments or pytrees of them (bind "
+            f"other arguments with functools.partial), got {leaf!r}"
+        ) from None
 
 
 def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Program:
@@ -127,7 +155,8 @@ def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Progr
 
     Args:
         function: A function of arrays and pytrees, plain or wrapped by ``jax.jit``
-            (the way to pass ``donate_argnums`` and the like).
+            (the way to donate arguments). Bind static and keyword arguments with
+            ``functools.partial`` first.
         *arguments: Arrays, scalars, ``abstract`` arguments, or pytrees of them; only
             shapes and types are used.
         chip: A key of ``CHIPS``.
@@ -136,16 +165,20 @@ def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Progr
         The compiled program.
 
     Raises:
-        ValueError: If the chip is unknown.
+        ValueError: If the chip is unknown or an argument is no array.
         CompilerMissing: If this machine has no TPU compiler.
     """
     device = _device(chip)
     sharding = SingleDeviceSharding(device)
 
     def on_chip(leaf: Any) -> jax.ShapeDtypeStruct:
-        if not hasattr(leaf, "dtype"):
-            leaf = jax.eval_shape(lambda: jax.numpy.asarray(leaf))
-        return jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype, sharding=sharding)
+        argument = _shaped(leaf)
+        return jax.ShapeDtypeStruct(
+            argument.shape,
+            argument.dtype,
+            sharding=sharding,
+            weak_type=argument.weak_type,
+        )
 
     jitted = function if hasattr(function, "lower") else jax.jit(function)
     compiled = jitted.lower(*jax.tree.map(on_chip, arguments)).compile()
@@ -161,5 +194,6 @@ def compile_for(function: Callable, *arguments: Any, chip: str = "v5e") -> Progr
             temporaries_bytes=memory.temp_size_in_bytes,
             code_bytes=memory.generated_code_size_in_bytes,
         ),
-        flops=compiled.cost_analysis()["flops"],
+        # XLA leaves the entry out where there is nothing to count.
+        flops=compiled.cost_analysis().get("flops", 0.0),
     )

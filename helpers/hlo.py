@@ -22,6 +22,7 @@ _INSTRUCTION = re.compile(
 _NOISE = re.compile(
     r", (metadata|backend_config|frontend_attributes|sharding|origin)=\{"
 )
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Instruction:
 
     @property
     def calls(self) -> str | None:
-        """Name of the computation that a fusion (or a call) runs, if any."""
-        found = re.search(r"\bcalls=%?([\w.\-]+)", self.text)
+        """Name of the computation that a fusion or a call runs, if any."""
+        found = re.search(r"\b(?:calls|to_apply)=%?([\w.\-]+)", self.text)
         return found.group(1) if found else None
 
     def __str__(self) -> str:
@@ -57,26 +58,22 @@ class Instruction:
 
 
 def _end_of_braces(line: str, start: int) -> int:
-    """The index after the brace that closes the one at ``start``, quotes respected."""
-    depth, quoted, index = 0, False, start
-    while index < len(line):
-        character = line[index]
-        if character == "\\":
-            index += 1
-        elif character == '"':
-            quoted = not quoted
-        elif not quoted and character in "{}":
-            depth += 1 if character == "{" else -1
-            if depth == 0:
-                return index + 1
-        index += 1
+    """The index after the brace that closes the one at ``start``."""
+    depth = 0
+    for index in range(start, len(line)):
+        depth += {"{": 1, "}": -1}.get(line[index], 0)
+        if depth == 0:
+            return index + 1
     return len(line)
 
 
 def _shortened(line: str) -> str:
     """An instruction's line without the attributes that do not describe its work."""
-    while noise := _NOISE.search(line):
-        line = line[: noise.start()] + line[_end_of_braces(line, noise.end() - 1) :]
+    # Quoted text may hold anything, braces included: it must not be read as HLO.
+    bare = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), line)
+    while noise := _NOISE.search(bare):
+        start, end = noise.start(), _end_of_braces(bare, noise.end() - 1)
+        bare, line = bare[:start] + bare[end:], line[:start] + line[end:]
     return line.strip()
 
 
@@ -92,7 +89,7 @@ def instructions(text: str, *opcodes: str) -> list[Instruction]:
         order in which they are scheduled.
 
     Raises:
-        ValueError: If the text does not begin an HLO module.
+        ValueError: If the text is not that of a compiled module.
     """
     if not text.startswith("HloModule "):
         raise ValueError(
@@ -114,6 +111,9 @@ def instructions(text: str, *opcodes: str) -> list[Instruction]:
                     text=_shortened(line),
                 )
             )
+    if not any(one.is_entry for one in found):
+        # Lowered modules are printed in another form, and cut text may end early.
+        raise ValueError("expected a compiled module with an ENTRY, found none")
     return [one for one in found if not opcodes or one.opcode in opcodes]
 
 
@@ -167,7 +167,7 @@ def signature(text: str) -> dict[str, list[str]]:
         return int(re.search(r"parameter\((\d+)\)", parameter.text).group(1))
 
     def plain(shape: str) -> str:
-        return re.sub(r"\{[^}]*\}", "", shape)
+        return re.sub(r"\{[^}]*\}|/\*.*?\*/", "", shape)
 
     parameters = sorted((i for i in entry if i.opcode == "parameter"), key=number)
     return {

@@ -63,6 +63,43 @@ def test_compile_for_takes_arrays_scalars_keys_and_pytrees():
 
 
 @needs_libtpu
+def test_compile_for_keeps_weak_types_as_jit_does():
+    def double(x, factor):
+        return x * factor
+
+    program = aot.compile_for(double, aot.abstract((8, 128), "bfloat16"), 2.0)
+    assert hlo.signature(program.hlo_text)["returns"] == ["bf16[8,128]"]
+
+
+@needs_libtpu
+@pytest.mark.parametrize("function", [lambda x: x, lambda x: None, lambda x: 1.0])
+def test_a_program_that_computes_nothing_counts_nothing(function):
+    assert aot.compile_for(function, aot.abstract((8, 128))).flops == 0
+
+
+@needs_libtpu
+def test_v4_is_compiled_for_a_whole_chip():
+    assert aot._device("v4").num_cores == 2
+
+
+@needs_libtpu
+def test_compile_for_refuses_what_is_no_array():
+    with pytest.raises(ValueError, match="functools.partial.*got 'relu'"):
+        aot.compile_for(matmul, aot.abstract((1, 1)), "relu")
+
+
+@pytest.mark.parametrize("shape", [(-1, 3), (1.5, 3), ("2",), None])
+def test_abstract_refuses_an_impossible_shape(shape):
+    with pytest.raises(ValueError, match="whole numbers >= 0, got"):
+        aot.abstract(shape)
+
+
+def test_abstract_refuses_a_type_that_jax_would_change():
+    with pytest.raises(ValueError, match="at most 32 bits .*, got float64"):
+        aot.abstract((2,), "float64")
+
+
+@needs_libtpu
 def test_compile_for_names_the_chips_it_knows():
     with pytest.raises(ValueError, match="expected a chip among v2, .*, got 'v9'"):
         aot.compile_for(matmul, aot.abstract((1, 1)), aot.abstract((1, 1)), chip="v9")
