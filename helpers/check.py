@@ -12,7 +12,8 @@ import functools
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import message_of, summarise
+from helpers.units import python_scalar
 
 __all__ = [
     "Exercise",
@@ -46,6 +48,19 @@ class Wrong(AssertionError):
 
 class _NotAttempted(Exception):
     """The starter code is still as the book gave it."""
+
+
+@contextmanager
+def _refusing(reason: str = "this answer could not be checked:") -> Iterator[None]:
+    """Makes `Wrong` of whatever a learner's object raises, `SystemExit` included."""
+    try:
+        yield
+    except (Wrong, _NotAttempted, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if _is_placeholder(error):
+            raise _NotAttempted from error
+        raise Wrong(f"{reason} {summarise(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -96,20 +111,12 @@ def exercise(title: str, *, shows: str) -> Callable[[Callable], Callable[..., No
         @functools.wraps(check)
         def judge(*answers: Any) -> None:
             try:
-                for answer in answers:
-                    _require_attempt(answer)
-                check(*answers)
+                with _refusing():
+                    for answer in answers:
+                        _require_attempt(answer)
+                    check(*answers)
             except _NotAttempted:
                 print(f"Not attempted yet: {title}.")
-            except Wrong:
-                raise
-            except Exception as error:
-                if _is_placeholder(error):
-                    print(f"Not attempted yet: {title}.")
-                    return
-                raise Wrong(
-                    f"this answer could not be checked: {summarise(error)}"
-                ) from error
             else:
                 print(f"Correct: {shows.removesuffix('.')}.")
 
@@ -121,6 +128,7 @@ def exercise(title: str, *, shows: str) -> Callable[[Callable], Callable[..., No
     return decorate
 
 
+@_refusing()
 def expect(condition: Any, hint: str) -> None:
     """Requires a condition.
 
@@ -129,12 +137,13 @@ def expect(condition: Any, hint: str) -> None:
         hint: What the learner reads if it does not hold.
 
     Raises:
-        Wrong: If the condition is false.
+        Wrong: If the condition is false, or neither true nor false.
     """
     if not bool(condition):
         raise Wrong(hint)
 
 
+@_refusing()
 def as_number(answer: Any) -> float:
     """Takes a learner's answer as one finite number.
 
@@ -147,8 +156,7 @@ def as_number(answer: Any) -> float:
     Raises:
         Wrong: If the answer is anything else; the hint says what was given.
     """
-    if hasattr(answer, "dtype") and getattr(answer, "shape", None) == ():
-        answer = answer.item()
+    answer = python_scalar(answer)
     if isinstance(answer, str):
         raise Wrong(f"expected a number, got the text {answer[:40]!r}: drop the quotes")
     if isinstance(answer, tuple):
@@ -156,7 +164,7 @@ def as_number(answer: Any) -> float:
             f"expected a number, got a tuple of {len(answer)}: "
             "a comma makes a tuple; the decimal sign is a point"
         )
-    if hasattr(answer, "shape"):
+    if getattr(answer, "shape", ()) != ():
         raise Wrong(f"expected one number, got an array of shape {answer.shape}")
     if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
         raise Wrong(f"expected a number, got {_described(answer)}")
@@ -166,6 +174,7 @@ def as_number(answer: Any) -> float:
     return value
 
 
+@_refusing()
 def as_array(answer: Any) -> np.ndarray:
     """Takes a learner's answer as an array of finite or infinite numbers.
 
@@ -178,6 +187,8 @@ def as_array(answer: Any) -> np.ndarray:
     Raises:
         Wrong: If the answer holds anything but numbers.
     """
+    if hasattr(answer, "detach"):
+        answer = answer.detach()  # PyTorch converts no tensor that requires grad
     try:
         array = np.asarray(answer)
     except ValueError:
@@ -211,6 +222,7 @@ def expect_close(
         expect(np.allclose(actual, wanted, rtol=rtol, atol=atol), hint)
 
 
+@_refusing()
 def call(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls a learner's function.
 
@@ -228,12 +240,8 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
     """
     if not callable(function):
         raise Wrong(f"expected a function, got {_described(function)}")
-    try:
+    with _refusing("your function raised"):
         result = function(*args, **kwargs)
-    except Exception as error:
-        if _is_placeholder(error):
-            raise _NotAttempted from error
-        raise Wrong(f"your function raised {summarise(error)}") from error
     _require_attempt(result)
     if result is None:
         if _is_stub(function):
@@ -244,12 +252,13 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _require_attempt(answer: Any) -> None:
     items = answer.values() if isinstance(answer, dict) else answer
-    nested = items if isinstance(answer, (tuple, list, dict)) else ()
+    containers = (tuple, list, dict, set, frozenset)
+    nested = items if isinstance(answer, containers) else ()
     if answer is ... or any(item is ... for item in nested):
         raise _NotAttempted
 
 
-def _is_placeholder(error: Exception) -> bool:
+def _is_placeholder(error: BaseException) -> bool:
     # JAX raises NotImplementedError too, but never without a message. A `...` left
     # inside a function reaches operators and transformations, whose messages name
     # its class.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -59,7 +59,9 @@ def message_of(error: BaseException) -> str:
     """
     try:
         return str(error)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return ""
 
 
@@ -92,9 +94,10 @@ def raises(*expected: type[BaseException], contains: str = "") -> Iterator[Shown
     Raises:
         AssertionError: If the block raises nothing, something else, or a message
             without the text; what was raised is its cause.
-        TypeError: If no exception class is given.
+        TypeError: If no exception class is given, or `contains` is not text.
     """
     _require_classes(expected, BaseException)
+    _require_text(contains)
     wanted = " or ".join(kind.__name__ for kind in expected)
     shown = Shown()
     try:
@@ -105,7 +108,7 @@ def raises(*expected: type[BaseException], contains: str = "") -> Iterator[Shown
         raise AssertionError(f"expected {wanted}, got {summarise(other)}") from other
     if shown.error is None:
         raise AssertionError(f"expected {wanted}, but nothing was raised")
-    _requiremessage_of(shown, contains)
+    _first_containing(contains, [shown.error])
     _show(summarise(shown.error))
 
 
@@ -113,7 +116,8 @@ def raises(*expected: type[BaseException], contains: str = "") -> Iterator[Shown
 def warns(category: type[Warning], contains: str = "") -> Iterator[Shown]:
     """Requires the block to warn, and prints the category and the first sentence.
 
-    Warnings of other categories, and later ones of this category, are passed on.
+    The first warning of the category that contains the text is shown; warnings with
+    other messages are passed on.
 
     Args:
         category: The class of warning that is right; a subclass is right too.
@@ -124,23 +128,24 @@ def warns(category: type[Warning], contains: str = "") -> Iterator[Shown]:
 
     Raises:
         AssertionError: If the block gives no such warning.
-        TypeError: If the category is not a class of warnings.
+        TypeError: If the category is not a class of warnings, or `contains` no text.
     """
     _require_classes((category,), Warning)
+    _require_text(contains)
     shown = Shown()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield shown
+    right = [one.message for one in caught if issubclass(one.category, category)]
+    if not right:
+        raise AssertionError(f"expected {category.__name__}, but nothing warned of it")
+    shown.error = _first_containing(contains, right)
+    shown.message = message_of(shown.error)
     for record in caught:
-        if shown.error is None and issubclass(record.category, category):
-            shown.error, shown.message = record.message, message_of(record.message)
-        elif message_of(record.message) != shown.message:
+        if message_of(record.message) != shown.message:
             warnings.warn_explicit(
                 record.message, record.category, record.filename, record.lineno
             )
-    if shown.error is None:
-        raise AssertionError(f"expected {category.__name__}, but nothing warned of it")
-    _requiremessage_of(shown, contains)
     _show(summarise(shown.error))
 
 
@@ -152,11 +157,18 @@ def _require_classes(classes: tuple, base: type) -> None:
         raise TypeError("expected at least one exception class, got none")
 
 
-def _requiremessage_of(shown: Shown, contains: str) -> None:
-    if contains not in shown.message:
-        raise AssertionError(
-            f"expected a message containing {contains!r}, got {summarise(shown.error)}"
-        ) from shown.error
+def _require_text(contains: str) -> None:
+    if not isinstance(contains, str):
+        raise TypeError(f"expected contains to be text, got {contains!r}")
+
+
+def _first_containing(text: str, errors: Sequence[BaseException]) -> BaseException:
+    for error in errors:
+        if text in message_of(error):
+            return error
+    raise AssertionError(
+        f"expected a message containing {text!r}, got {summarise(errors[0])}"
+    ) from errors[0]
 
 
 def _first_sentence(message: str) -> str:
@@ -168,7 +180,16 @@ def _first_sentence(message: str) -> str:
     # A line such as "Missing keys:" promises the next one.
     taken = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     sentence = _SENTENCE_END.split(taken, maxsplit=1)[0]
-    return textwrap.shorten(sentence, MESSAGE_CHARACTERS, placeholder=" …")
+    return _shortened(" ".join(sentence.split()))
+
+
+def _shortened(sentence: str) -> str:
+    """Cuts after a word, or within one that takes up most of the line."""
+    if len(sentence) <= MESSAGE_CHARACTERS:
+        return sentence
+    room = MESSAGE_CHARACTERS - len(" …")
+    words = sentence[: room + 1].rpartition(" ")[0]
+    return f"{words} …" if len(words) > room // 2 else f"{sentence[:room]}…"
 
 
 def _show(line: str) -> None:

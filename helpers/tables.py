@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.units import format_number
+from helpers.units import format_number, python_scalar
 
 __all__ = ["KINDS", "Table", "table"]
 
@@ -83,7 +83,7 @@ def table(
     """Makes a table from one mapping a row.
 
     Numbers are formatted by `format_number`, None as a dash (not published), other
-    values by `str`.
+    values, such as arrays, by `str` on one line.
 
     Args:
         rows: The rows, at least one; the keys, the same in all rows, are the header.
@@ -95,13 +95,22 @@ def table(
         The table, to be the last value of a cell.
 
     Raises:
-        ValueError: If there are no rows, their keys differ, or the kind is unknown.
+        TypeError: If the rows are not mappings, or a key or the caption is not text.
+        ValueError: If there are no rows, their keys differ, the kind is unknown, or a
+            number is too large for a float.
     """
+    if not isinstance(rows, Sequence) or not all(isinstance(r, Mapping) for r in rows):
+        raise TypeError(f"expected a sequence of mappings as rows, got {rows!r}")
+    if not isinstance(caption, str):
+        raise TypeError(f"expected a caption that is text, got {caption!r}")
     if not rows:
         raise ValueError("expected at least one row, got none")
     if kind is not None and kind not in KINDS:
         raise ValueError(f"expected kind to be one of {KINDS}, got {kind!r}")
     header = tuple(rows[0])
+    for key in header:
+        if not isinstance(key, str):
+            raise TypeError(f"expected column names that are text, got {key!r}")
     for row in rows:
         if tuple(row) != header:
             raise ValueError(
@@ -116,8 +125,9 @@ def table(
 def _cell(value: Any) -> str:
     if value is None:
         return "—"
-    if isinstance(value, bool):
+    if isinstance(python_scalar(value), bool):
         return "yes" if value else "no"
-    if isinstance(value, str) or not hasattr(value, "__float__"):
-        return str(value)
-    return format_number(value)
+    try:
+        return format_number(value)
+    except TypeError:
+        return re.sub(r"\s*\n\s*", " ", str(value))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 __all__ = [
     "format_bytes",
@@ -18,6 +18,7 @@ __all__ = [
     "format_flops_per_s",
     "format_number",
     "format_seconds",
+    "python_scalar",
 ]
 
 _BINARY = tuple(
@@ -42,7 +43,7 @@ def format_bytes(size_bytes: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     return _scaled(_quantity(size_bytes, "size_bytes"), _BINARY)
 
@@ -58,7 +59,7 @@ def format_bytes_per_s(rate_bytes_per_s: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     value = _quantity(rate_bytes_per_s, "rate_bytes_per_s")
     return _scaled(value, _decimal("B/s"))
@@ -76,10 +77,10 @@ def format_seconds(time_s: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     value = _quantity(time_s, "time_s")
-    if value < 120:
+    if value < 119.5:
         return _scaled(value, _SECONDS) if value else "0 s"
     minutes, seconds = divmod(round(value), 60)
     if minutes < 120:
@@ -95,11 +96,11 @@ def format_flops(count_flops: SupportsFloat) -> str:
         count_flops: FLOPs, at least 0.
 
     Returns:
-        For example ``"1.1 TFLOPs"``.
+        For example ``"1.10 TFLOPs"``.
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     return _scaled(_quantity(count_flops, "count_flops"), _decimal("FLOPs"))
 
@@ -115,7 +116,7 @@ def format_flops_per_s(rate_flops_per_s: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     value = _quantity(rate_flops_per_s, "rate_flops_per_s")
     return _scaled(value, _decimal("FLOP/s"))
@@ -132,7 +133,7 @@ def format_cycles(count_cycles: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
-        ValueError: If it is negative or not finite.
+        ValueError: If it is negative, not finite or too large for a float.
     """
     value = _quantity(count_cycles, "count_cycles")
     return f"{round(value):,} cycle{'' if round(value) == 1 else 's'}"
@@ -149,21 +150,42 @@ def format_number(value: SupportsFloat) -> str:
 
     Raises:
         TypeError: If the value is not a number.
+        ValueError: If it is too large for a float.
     """
     number = _float(value, "value")
     if not math.isfinite(number):
         return str(number)
-    if number.is_integer() and abs(number) < 1e15:
-        return f"{int(value):,}"
-    if abs(number) >= 1000:
-        return f"{number:,.0f}" if abs(number) < 1e15 else f"{number:.3g}"
-    return f"{number:.3g}"
+    whole = number.is_integer() or abs(number) >= 999.5
+    return f"{round(number):,}" if whole and abs(number) < 1e15 else f"{number:.3g}"
+
+
+def python_scalar(value: Any) -> Any:
+    """Takes a number or a bool out of the array of no dimensions that holds it.
+
+    Args:
+        value: A NumPy, JAX or PyTorch scalar, or anything else.
+
+    Returns:
+        The Python value, or what was given if it is no such scalar.
+    """
+    wrapped = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if wrapped else value
 
 
 def _float(value: SupportsFloat, name: str) -> float:
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
+    # NumPy's text and complex scalars have __float__; what is in them has not.
+    plain = python_scalar(value)
+    sized = getattr(plain, "shape", ()) != ()
+    if isinstance(plain, bool) or sized or not hasattr(plain, "__float__"):
         raise TypeError(f"expected {name} to be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(plain)
+    except OverflowError:
+        # Not quoted: Python refuses to print an int of more than 4,300 digits.
+        raise ValueError(
+            f"expected {name} to be within ±1.8e308, "
+            f"got a larger {type(plain).__name__}"
+        ) from None
 
 
 def _quantity(value: SupportsFloat, name: str) -> float:
@@ -178,7 +200,7 @@ def _decimal(unit: str) -> tuple[tuple[float, str], ...]:
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Picks the largest unit that leaves at least 1 after rounding to 3 digits."""
+    """Picks the largest unit that leaves at least 1, if any, rounded to 3 digits."""
     size, unit = units[0]
     for larger, name in units[1:]:
         if float(f"{value / larger:.3g}") < 1:
@@ -187,5 +209,7 @@ def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
     scaled = value / size
     if scaled.is_integer() or scaled >= 999.5:
         return f"{scaled:,.0f} {unit}"
+    if scaled < 0.9995:
+        return f"{scaled:.3g} {unit}"
     digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
     return f"{scaled:.{digits}f} {unit}"

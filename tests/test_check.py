@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import sys
 from fractions import Fraction
 
 import hypothesis.extra.numpy as hnp
@@ -122,6 +123,24 @@ def mute(x):
     raise Mute
 
 
+def leaving(x):
+    sys.exit(1)
+
+
+def endless(x):
+    return endless(x)
+
+
+class Wrapped:
+    """A function that claims to wrap itself and returns nothing."""
+
+    def __call__(self, x): ...
+
+    @property
+    def __wrapped__(self):
+        return self
+
+
 def test_right_answers_say_what_they_show(capsys):
     make_number()(7)
     make_array()([1.0, 2.0])
@@ -133,7 +152,10 @@ def test_right_answers_say_what_they_show(capsys):
     ]
 
 
-@pytest.mark.parametrize("answer", [..., (..., 7), [7, ...], {"count": ...}])
+@pytest.mark.parametrize(
+    "answer",
+    [..., (..., 7), [7, ...], {"count": ...}, {"a", ...}, frozenset({7, ...})],
+)
 def test_ellipsis_is_not_attempted(answer, capsys):
     make_number()(answer)
     assert capsys.readouterr().out == "Not attempted yet: A number.\n"
@@ -141,7 +163,15 @@ def test_ellipsis_is_not_attempted(answer, capsys):
 
 @pytest.mark.parametrize(
     "starter",
-    [empty, documented, unwritten, placeholder, half_written, lambda x: (1, ...)],
+    [
+        empty,
+        documented,
+        unwritten,
+        placeholder,
+        half_written,
+        lambda x: (1, ...),
+        lambda x: {1, ...},
+    ],
 )
 def test_starter_functions_are_not_attempted(starter, capsys):
     make_function()(starter)
@@ -236,6 +266,10 @@ def test_wrong_arrays_are_refused_with_their_hint(answer, hint):
         (lambda x: x / 0, "your function raised ZeroDivisionError: "),
         (not_supported, "your function raised NotImplementedError: no differentiation"),
         (mute, "your function raised Mute"),
+        (leaving, "your function raised SystemExit: 1"),
+        (endless, "your function raised RecursionError: maximum recursion depth"),
+        (Wrapped(), "this answer could not be checked: ValueError: wrapper loop"),
+        (type("", (), {})(), "this answer could not be checked: IndexError"),
         (Rude(), "this answer could not be checked: Mute"),
     ],
 )
@@ -252,6 +286,21 @@ def test_a_learners_exception_is_the_cause_and_shows_no_path():
     assert "weights.npz" in str(wrong.value)
 
 
+@pytest.mark.parametrize(
+    "judge",
+    [
+        as_number,
+        as_array,
+        lambda answer: expect_close(answer, 1.0, "off"),
+        lambda answer: expect(answer, "off"),
+        lambda answer: call(Wrapped(), answer),
+    ],
+)
+def test_what_an_object_raises_is_a_wrong_answer(judge):
+    with pytest.raises(Wrong, match="this answer could not be checked: "):
+        judge(Rude())
+
+
 def test_an_interruption_is_not_a_wrong_answer():
     def interrupted(x):
         raise KeyboardInterrupt
@@ -266,7 +315,8 @@ def test_wrong_is_an_assertion_and_shows_no_traceback():
 
 
 @pytest.mark.parametrize(
-    "answer", [7, 7.0, np.int64(7), np.array(7.0), np.float16(7), Fraction(7)]
+    "answer",
+    [7, 7.0, np.int64(7), np.array(7.0), np.float16(7), np.longdouble(7), Fraction(7)],
 )
 def test_numbers_of_every_type_are_taken(answer):
     assert as_number(answer) == 7.0
@@ -280,6 +330,9 @@ def test_jax_and_torch_numbers_are_taken():
     torch = pytest.importorskip("torch")
     assert as_number(torch.tensor(7)) == 7.0
     assert as_array(torch.ones(2)).tolist() == [1.0, 1.0]
+    expect_close(torch.ones(2, requires_grad=True), torch.ones(2), "off")
+    with pytest.raises(Wrong, match="off"):
+        expect_close(torch.ones(2, requires_grad=True), [1.0, 2.0], "off")
 
 
 def test_arrays_keep_complex_values():

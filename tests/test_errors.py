@@ -7,7 +7,13 @@ import warnings
 
 import pytest
 
-from helpers.errors import LINE_CHARACTERS, raises, summarise, warns
+from helpers.errors import (
+    LINE_CHARACTERS,
+    MESSAGE_CHARACTERS,
+    raises,
+    summarise,
+    warns,
+)
 
 
 def test_raises_prints_class_and_first_sentence(capsys):
@@ -112,10 +118,24 @@ def test_summary_is_short():
     assert text.endswith("word …")
 
 
-def test_summary_survives_a_broken_exception():
+@pytest.mark.parametrize("start", ["", "expected a shape, got "])
+def test_summary_cuts_a_long_word(start):
+    text = summarise(ValueError(start + "x" * 5000))
+    assert text.startswith(f"ValueError: {start}xxxx")
+    assert text.endswith("x…")
+    assert 300 < len(text) < 340
+
+
+def test_summary_of_the_longest_uncut_message():
+    message = "x" * MESSAGE_CHARACTERS
+    assert summarise(ValueError(message)) == f"ValueError: {message}"
+
+
+@pytest.mark.parametrize("inner", [RuntimeError, SystemExit])
+def test_summary_survives_a_broken_exception(inner):
     class Broken(Exception):
         def __str__(self):
-            raise RuntimeError("no text")
+            raise inner("no text")
 
     assert summarise(Broken()) == "Broken"
 
@@ -155,6 +175,24 @@ def test_warns_passes_other_warnings_on():
             warnings.warn("truncated", stacklevel=1)
 
 
+def test_warns_accepts_a_later_warning_and_passes_the_first_on(capsys):
+    with pytest.warns(UserWarning, match="truncated"):
+        with warns(UserWarning, contains="float64") as shown:
+            warnings.warn("truncated", stacklevel=1)
+            warnings.warn("float64 is not available", stacklevel=1)
+    assert shown.message == "float64 is not available"
+    assert capsys.readouterr().out == "UserWarning: float64 is not available\n"
+
+
+def test_warns_refuses_other_messages_and_quotes_the_first():
+    message = "expected a message containing 'int8', got UserWarning: truncated"
+    with pytest.raises(AssertionError, match=message) as failure:
+        with warns(UserWarning, contains="int8"):
+            warnings.warn("truncated", stacklevel=1)
+            warnings.warn("float64 is not available", stacklevel=1)
+    assert isinstance(failure.value.__cause__, UserWarning)
+
+
 def test_warns_refuses_silence():
     with pytest.raises(AssertionError, match="expected UserWarning, but nothing"):
         with warns(UserWarning):
@@ -170,4 +208,11 @@ def test_warns_lets_an_error_through():
 def test_warns_refuses_an_exception_class():
     with pytest.raises(TypeError, match="expected a class of Warning, got"):
         with warns(ValueError):
+            pass
+
+
+@pytest.mark.parametrize("block", [raises, warns])
+def test_contains_is_text(block):
+    with pytest.raises(TypeError, match="expected contains to be text, got 64"):
+        with block(UserWarning, contains=64):
             pass

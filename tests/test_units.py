@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from xml.etree import ElementTree
 
 import hypothesis.strategies as st
@@ -37,6 +38,7 @@ SIZES = {"": 0, "Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5}
     ("function", "value", "text"),
     [
         (format_bytes, 0, "0 B"),
+        (format_bytes, 0.5, "0.5 B"),
         (format_bytes, 1023, "1,023 B"),
         (format_bytes, 1024, "1 KiB"),
         (format_bytes, 1500, "1.46 KiB"),
@@ -44,6 +46,7 @@ SIZES = {"": 0, "Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5}
         (format_bytes, 16 * 2**30, "16 GiB"),
         (format_bytes, 95.0e9, "88.5 GiB"),
         (format_bytes, 3000 * 2**50, "3,000 PiB"),
+        (format_bytes_per_s, 0.001, "0.001 B/s"),
         (format_bytes_per_s, 819e9, "819 GB/s"),
         (format_bytes_per_s, 999.4e9, "999 GB/s"),
         (format_bytes_per_s, 999.9e9, "1.00 TB/s"),
@@ -57,12 +60,22 @@ SIZES = {"": 0, "Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5}
         (format_seconds, 2e-12, "2 ps"),
         (format_seconds, 0.005581, "5.58 ms"),
         (format_seconds, 0.9999e-3, "1.00 ms"),
-        (format_seconds, 119.6, "120 s"),
+        (format_seconds, 1e-15, "0.001 ps"),
+        (format_seconds, 1e-30, "1e-18 ps"),
+        (format_seconds, 0.9996e-12, "1.00 ps"),
+        (format_seconds, 119.4, "119 s"),
+        (format_seconds, 119.5, "2 min 0 s"),
+        (format_seconds, 119.999, "2 min 0 s"),
+        (format_seconds, 120, "2 min 0 s"),
         (format_seconds, 150, "2 min 30 s"),
         (format_seconds, 7199.7, "2 h 0 min"),
         (format_seconds, 90 * 86400, "2,160 h 0 min"),
         (format_number, 8030261248, "8,030,261,248"),
         (format_number, -0.125, "-0.125"),
+        (format_number, -0.0, "0"),
+        (format_number, 999.4, "999"),
+        (format_number, 999.5, "1,000"),
+        (format_number, -999.6, "-1,000"),
         (format_number, 1.234e-7, "1.23e-07"),
         (format_number, 1234.5678, "1,235"),
         (format_number, 2**80, "1.21e+24"),
@@ -94,6 +107,8 @@ def test_formats_take_numpy_and_jax_scalars():
     assert format_bytes(np.int64(2**20)) == "1 MiB"
     assert format_flops(jnp.float32(2e9)) == "2 GFLOPs"
     assert format_number(np.float32(0.5)) == "0.5"
+    assert format_number(np.longdouble(0.5)) == "0.5"
+    assert format_number(jnp.bfloat16(0.5)) == "0.5"
 
 
 @pytest.mark.parametrize("function", QUANTITIES)
@@ -105,11 +120,36 @@ def test_quantities_are_finite_and_not_negative(function, value):
 
 
 @pytest.mark.parametrize("function", [*QUANTITIES, format_number])
-@pytest.mark.parametrize("value", ["16", None, True, [1], 1j])
+@pytest.mark.parametrize(
+    "value",
+    ["16", None, True, np.True_, [1], 1j, np.complex64(1), np.str_("16"), np.ones(1)],
+)
 def test_quantities_are_numbers(function, value):
     message = rf"expected \w+ to be a number, got {re.escape(repr(value))}"
     with pytest.raises(TypeError, match=message):
         function(value)
+
+
+@pytest.mark.parametrize("function", [*QUANTITIES, format_number])
+@pytest.mark.parametrize(
+    "value",
+    [10**400, -(10**5000), Fraction(10**400)],
+    ids=["1e400", "-1e5000", "ratio"],
+)
+def test_quantities_fit_a_float(function, value):
+    message = (
+        rf"expected \w+ to be within ±1.8e308, got a larger {type(value).__name__}"
+    )
+    with pytest.raises(ValueError, match=message):
+        function(value)
+
+
+def test_jax_bools_and_shapes_are_not_numbers():
+    import jax
+
+    for value in [jax.numpy.array(True), jax.ShapeDtypeStruct((), "float32")]:
+        with pytest.raises(TypeError, match="expected value to be a number, got "):
+            format_number(value)
 
 
 @pytest.mark.parametrize("function", QUANTITIES)
@@ -120,9 +160,8 @@ def test_errors_name_the_unit(function):
 
 
 def test_units_formats_every_quantity():
-    assert {function.__name__ for function in [*QUANTITIES, format_number]} == set(
-        units.__all__
-    )
+    formats = {name for name in units.__all__ if name.startswith("format_")}
+    assert {function.__name__ for function in [*QUANTITIES, format_number]} == formats
 
 
 @pytest.fixture
@@ -161,6 +200,34 @@ def test_table_cells_of_each_type():
     assert table([row]).rows == (("yes", "0.125", "4,096", "(1, 2)", "x"),)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.array([1, 2]), "[1 2]"),
+        (np.eye(2, dtype=int), "[[1 0] [0 1]]"),
+        (np.array([0.5]), "[0.5]"),
+        (np.array(0.5), "0.5"),
+        (np.True_, "yes"),
+        (np.array([True]), "[ True]"),
+        (np.complex64(1j), "1j"),
+        ("one\n  two", "one two"),
+        ("  indented", "  indented"),
+    ],
+)
+def test_table_cells_are_one_line_of_text(value, text):
+    assert table([{"a": value}]).rows == ((text,),)
+
+
+def test_table_cells_take_jax_values():
+    import jax
+    import jax.numpy as jnp
+
+    row = {"a": jnp.arange(2), "b": jnp.array(False), "c": jnp.float32(2048)}
+    assert table([row]).rows == (("[0 1]", "no", "2,048"),)
+    shape = jax.ShapeDtypeStruct((), "bool")
+    assert table([{"a": shape}]).rows == ((str(shape),),)
+
+
 def test_table_without_caption_has_none():
     shown = table([{"a": 1}])
     assert repr(shown) == "a\n-\n1"
@@ -184,3 +251,18 @@ def test_table_captions_say_what_a_figure_is(kind):
 def test_table_refuses(rows, kind, message):
     with pytest.raises(ValueError, match=message):
         table(rows, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("rows", "caption", "message"),
+    [
+        ([{8: 1}], "", "expected column names that are text, got 8"),
+        ([{"a": 1, None: 2}], "", "expected column names that are text, got None"),
+        ({"a": 1}, "", "expected a sequence of mappings as rows, got {'a': 1}"),
+        ([[1, 2]], "", "expected a sequence of mappings as rows, got [[1, 2]]"),
+        ([{"a": 1}], 5, "expected a caption that is text, got 5"),
+    ],
+)
+def test_table_refuses_other_types(rows, caption, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        table(rows, caption)
