@@ -49,7 +49,7 @@ def pure_ones(answer: Any) -> None:
 
 @exercise(
     "What a checkpoint holds",
-    shows="Adam doubles what the parameters need and adds a count: 2 + 2 + 2 + 1",
+    shows="Adam adds two arrays for each parameter, and one count: 2 + 2 + 2 + 1",
 )
 def checkpoint_arrays(answer: Any) -> None:
     """Checks how many arrays a checkpoint of the layer under Adam holds.
