@@ -14,7 +14,7 @@ import run_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 CELLS = {
-    # notebook: (source, the output a reader was promised)
+    # fault: (source, the output a reader was promised)
     "sound": ("print(6 * 7)", "42\n"),
     "failing-cell": ("print(6 / 0)", "42\n"),
     "changed-output": ("print(6 * 8)", "42\n"),
@@ -59,25 +59,29 @@ def stage(title: str) -> run_tests.Stage:
 
 @pytest.fixture(scope="module")
 def notebooks_report(tmp_path_factory) -> str:
-    """What the notebooks' stage says of one sound notebook and three with a fault."""
+    """What the notebooks' stage says of one sound cell and three with a fault."""
     root = copy_of_the_book(tmp_path_factory.mktemp("notebooks"))
     shutil.rmtree(root / "notebooks")
     (root / "notebooks").mkdir()
-    for name, (source, promised) in CELLS.items():
+    cells = []
+    for source, promised in CELLS.values():
         output = nbformat.v4.new_output("stream", text=promised)
-        cell = nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1)
-        notebook = nbformat.v4.new_notebook(cells=[cell])
-        nbformat.write(notebook, root / "notebooks" / f"{name}.ipynb")
+        cells.append(
+            nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1)
+        )
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbformat.write(notebook, root / "notebooks" / "planted.ipynb")
     command = stage("Every cell of every notebook").arguments
-    done = run(root, *command, "-rA", "--color=no")
+    done = run(root, *command, "-n0", "-rA", "--color=no")
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_notebook_with_a_fault_fails_and_a_sound_one_passes(notebooks_report, name):
+def test_a_cell_with_a_fault_fails_and_a_sound_one_passes(notebooks_report, name):
     verdict = "PASSED" if name == "sound" else "FAILED"
-    assert re.search(rf"^{verdict} notebooks/{name}\.ipynb", notebooks_report, re.M)
+    cell = f"notebooks/planted.ipynb::Cell {list(CELLS).index(name)}"
+    assert re.search(rf"^{verdict} {cell}\b", notebooks_report, re.M)
 
 
 def test_a_chapter_edited_after_its_run_is_stale(tmp_path):

@@ -82,7 +82,14 @@ def canary(root: Path) -> int:
     shown = [f"{name} {found[name]}" for name in ("python", *JAX) if name in found]
     print("Canary:", ", ".join(shown), flush=True)
     command = [python_of(folder), "-m", "pytest", "-p", "tests.nbval_plugin"]
-    options = ["--nbval-lax", "--nbval-current-env", "-n", "2", "--dist", "loadscope"]
+    options = [
+        "--nbval-lax",
+        "--nbval-current-env",
+        "-n",
+        "logical",
+        "--dist",
+        "loadscope",
+    ]
     return subprocess.run([*command, *options, "notebooks"], cwd=root).returncode
 
 

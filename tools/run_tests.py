@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BROWSER = "tests/test_browser.py"
 # Whole modules go to one worker, since they share a built site or a kernel.
-PARALLEL = ("-n", "2", "--dist", "loadscope")
+PARALLEL = ("-n", "logical", "--dist", "loadscope")
 NBVAL = (
     *("-p", "tests.nbval_plugin", "--nbval", "--nbval-current-env"),
     *("--nbval-sanitize-with", "tests/nbval.cfg"),
