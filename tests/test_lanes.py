@@ -263,8 +263,8 @@ def test_stages_count_each_outcome(tmp_path):
     assert "FAILED Counted" in run_tests.line(result)
 
 
-def test_every_test_file_belongs_to_a_stage():
-    arguments = " ".join(" ".join(each.arguments) for each in run_tests.STAGES)
-    assert f" tests --ignore={run_tests.BROWSER}" in arguments
-    assert (ROOT / run_tests.BROWSER).exists()
+def test_every_test_file_and_notebook_belongs_to_a_stage():
+    arguments = run_tests.STAGES[-1].arguments
+    assert {"tests", "notebooks"} <= set(arguments)
+    assert all((ROOT / place).exists() for place in run_tests.PLACES)
     assert os.path.exists(ROOT / "tests/nbval.cfg")

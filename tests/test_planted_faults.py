@@ -71,8 +71,8 @@ def notebooks_report(tmp_path_factory) -> str:
         )
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbformat.write(notebook, root / "notebooks" / "planted.ipynb")
-    command = stage("Every cell of every notebook").arguments
-    done = run(root, *command, "-n0", "-rA", "--color=no")
+    command = run_tests.pytest_stage("", *run_tests.NBVAL, "notebooks").arguments
+    done = run(root, *command, "-rA", "--color=no")
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 

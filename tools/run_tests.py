@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BROWSER = "tests/test_browser.py"
-# Whole modules go to one worker, since they share a built site or a kernel.
-PARALLEL = ("-n", "logical", "--dist", "loadscope")
+# Whole modules go to one worker, since they share a built site or a kernel; they start
+# in the order given, the longest first.
+PARALLEL = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
+PLACES = ("tests/test_browser.py", "notebooks", "tests")
 NBVAL = (
     *("-p", "tests.nbval_plugin", "--nbval", "--nbval-current-env"),
     *("--nbval-sanitize-with", "tests/nbval.cfg"),
@@ -55,9 +56,9 @@ STAGES = (
     Stage("Style", ("-m", "ruff", "check", "--quiet")),
     Stage("Formatting", ("-m", "ruff", "format", "--check", "--quiet")),
     Stage("Notebooks are up to date", ("tools/notebooks.py", "check")),
-    pytest_stage("Unit and book tests", *PARALLEL, "tests", f"--ignore={BROWSER}"),
-    pytest_stage("Browser tests", BROWSER),
-    pytest_stage("Every cell of every notebook", *NBVAL, *PARALLEL, "notebooks"),
+    Stage("The site builds", ("tools/site.py", "build")),
+    # All in one, so that both cores are busy to the end.
+    pytest_stage("Helpers, book, browser, cells", *NBVAL, *PARALLEL, *PLACES),
 )
 
 
@@ -110,7 +111,7 @@ def counted(counts: Counter[str]) -> str:
 def line(result: Result) -> str:
     """One line of the summary."""
     verdict = "ok" if result.passed else "FAILED"
-    start = f"  {verdict:6} {result.title:28} {result.seconds:5.0f} s  "
+    start = f"  {verdict:6} {result.title:30} {result.seconds:5.0f} s  "
     return (start + counted(result.counts)).rstrip()
 
 
