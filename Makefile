@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup book serve notebooks test colab canary clean
 python := .venv/bin/python
+# Without cached bytecode each of many Python processes takes seconds to import JAX.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Whole modules go to one worker, since they share a built site or a kernel; they start
-# in the order given, the longest first.
+BROWSER = "tests/test_browser.py"
+# Whole modules go to one worker, since they share a kernel or a copy of the book; they
+# start in the order given, the longest first.
 PARALLEL = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
-PLACES = ("tests/test_browser.py", "notebooks", "tests")
 NBVAL = (
     *("-p", "tests.nbval_plugin", "--nbval", "--nbval-current-env"),
     *("--nbval-sanitize-with", "tests/nbval.cfg"),
@@ -57,8 +57,12 @@ STAGES = (
     Stage("Formatting", ("-m", "ruff", "format", "--check", "--quiet")),
     Stage("Notebooks are up to date", ("tools/notebooks.py", "check")),
     Stage("The site builds", ("tools/site.py", "build")),
-    # All in one, so that both cores are busy to the end.
-    pytest_stage("Helpers, book, browser, cells", *NBVAL, *PARALLEL, *PLACES),
+    pytest_stage(
+        *("Cells, helpers and book", *NBVAL, *PARALLEL),
+        *("notebooks", "tests", f"--ignore={BROWSER}"),
+    ),
+    # By itself, because it measures how fast pages appear.
+    pytest_stage("Browser tests", BROWSER),
 )
 
 
