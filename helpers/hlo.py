@@ -11,7 +11,14 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-__all__ = ["Instruction", "instructions", "select", "show", "signature"]
+__all__ = [
+    "Instruction",
+    "estimated_cycles",
+    "instructions",
+    "select",
+    "show",
+    "signature",
+]
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
@@ -22,6 +29,9 @@ _INSTRUCTION = re.compile(
 _NOISE = re.compile(
     r", (metadata|backend_config|frontend_attributes|sharding|origin)=\{"
 )
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+# The TPU compiler writes numbers near 2**63 where it has no estimate.
+_NO_ESTIMATE = 2**60
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -174,6 +184,29 @@ def signature(text: str) -> dict[str, list[str]]:
         "reads": [f"{i.name.split('.')[0]}: {plain(i.shape)}" for i in parameters],
         "returns": [plain(i.shape) for i in entry if i.is_root],
     }
+
+
+def estimated_cycles(text: str) -> int:
+    """Adds up the TPU compiler's estimates for the instructions of the entry.
+
+    An instruction without an estimate, such as a copy or a random-bit generator,
+    counts nothing, and the body of a loop counts once.
+
+    Args:
+        text: The text of a module compiled for a TPU.
+
+    Returns:
+        Clock cycles (compiled).
+
+    Raises:
+        ValueError: If the text is not that of a compiled module, or has no estimates.
+    """
+    instructions(text)
+    entry = text[text.index("\nENTRY ") :].partition("\n}")[0]
+    found = [int(cycles) for cycles in _CYCLES.findall(entry)]
+    if not found:
+        raise ValueError("expected a module compiled for a TPU, found no estimates")
+    return sum(cycles for cycles in found if cycles < _NO_ESTIMATE)
 
 
 def show(*found: Instruction, width: int = 76) -> None:

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-__all__ = ["PALETTE", "curves"]
+__all__ = ["PALETTE", "curves", "scatter"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
@@ -58,14 +58,7 @@ def curves(
     Raises:
         ValueError: If there is nothing to draw or a line's lengths differ.
     """
-    if not lines:
-        raise ValueError("expected at least one line, got none")
-    for label, (x, y) in lines.items():
-        if len(x) != len(y):
-            raise ValueError(
-                f"expected as many x as y values for {label!r}, got {len(x)} and "
-                f"{len(y)}"
-            )
+    _require_pairs(lines, "line")
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
         for index, (label, (x, y)) in enumerate(lines.items()):
@@ -87,3 +80,57 @@ def curves(
             axes.legend()
     plt.close(figure)
     return figure
+
+
+def scatter(
+    panels: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+) -> Figure:
+    """Draws point clouds side by side on the same axes.
+
+    Args:
+        panels: For each panel's title, the x and the y values, of equal length.
+        x_label: What x is, with its unit.
+        y_label: What y is, with its unit.
+        title: One claim that the figure shows.
+
+    Returns:
+        The figure; shown when it is a cell's last value.
+
+    Raises:
+        ValueError: If there is nothing to draw or a panel's lengths differ.
+    """
+    _require_pairs(panels, "panel")
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(
+            1,
+            len(panels),
+            figsize=(5.4, 3.2),
+            layout="constrained",
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+        )
+        for panel, (label, (x, y)) in zip(axes[0], panels.items(), strict=True):
+            panel.scatter(x, y, s=3, color=PALETTE[0], linewidths=0, rasterized=True)
+            panel.set(xlabel=x_label, title=label)
+        axes[0, 0].set_ylabel(y_label)
+        figure.suptitle(title, fontsize=11, x=0.02, ha="left")
+    plt.close(figure)
+    return figure
+
+
+def _require_pairs(
+    drawn: Mapping[str, tuple[Sequence[float], Sequence[float]]], noun: str
+) -> None:
+    if not drawn:
+        raise ValueError(f"expected at least one {noun}, got none")
+    for label, (x, y) in drawn.items():
+        if len(x) != len(y):
+            raise ValueError(
+                f"expected as many x as y values for {label!r}, got {len(x)} and "
+                f"{len(y)}"
+            )

@@ -86,6 +86,17 @@ def test_a_lowered_module_without_entry_is_refused():
         hlo.signature(SMALL.replace("ENTRY ", ""))
 
 
+def test_estimated_cycles_leave_out_what_is_no_estimate():
+    first, second = (f'"estimated_cycles":"{n}"' for n in (40, 2**63 - 1))
+    text = SMALL.replace('"a":', f'{first},"c":').replace(
+        "%x.1 = s32[] parameter(0)",
+        f"%x.1 = s32[] parameter(0), backend_config={{{second}}}",
+    )
+    assert hlo.estimated_cycles(text) == 40
+    with pytest.raises(ValueError, match="compiled for a TPU"):
+        hlo.estimated_cycles(SMALL)
+
+
 def test_show_breaks_long_lines_between_words(capsys):
     hlo.show(*hlo.instructions(SMALL, "fusion"), width=30)
     lines = capsys.readouterr().out.splitlines()
