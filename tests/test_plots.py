@@ -1,0 +1,53 @@
+"""Figures: what they draw, what they refuse, and that a dark page does not show."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.plots import PALETTE, curves, scatter
+
+
+def test_curves_draw_each_line_with_its_label_and_units():
+    figure = curves(
+        {"one": (range(1, 4), [1, 2, 3]), "two": ([1, 2], [0.5, 0.25])},
+        x_label="step",
+        y_label="loss",
+        title="Both fall",
+        log_y=True,
+        reference=("limit", 1.5),
+    )
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["one", "two", "limit"]
+    assert [line.get_color() for line in axes.lines[:2]] == list(PALETTE[:2])
+    assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "loss")
+    assert axes.get_yscale() == "log"
+
+
+def test_whole_steps_get_whole_ticks():
+    figure = curves({"": (range(1, 4), [1, 2, 3])}, x_label="step", y_label="loss")
+    assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
+
+
+def test_scatter_draws_panels_on_shared_axes():
+    figure = scatter(
+        {"left": ([0, 1], [0, 1]), "right": ([0, 2], [1, 0])}, x_label="x", y_label="y"
+    )
+    left, right = figure.axes
+    assert [panel.get_title(loc="left") for panel in (left, right)] == ["left", "right"]
+    assert left.get_xlim() == right.get_xlim()
+
+
+@pytest.mark.parametrize("draw", [curves, scatter])
+def test_figures_have_an_opaque_background(draw):
+    figure = draw({"a": ([1], [2])}, x_label="x", y_label="y")
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("draw", [curves, scatter])
+def test_figures_refuse_nothing_and_unequal_lengths(draw):
+    with pytest.raises(ValueError, match="expected at least one (line|panel), got non"):
+        draw({}, x_label="x", y_label="y")
+    with pytest.raises(ValueError, match="as many x as y values for 'a', got 2 and 1"):
+        draw({"a": ([1, 2], [1])}, x_label="x", y_label="y")
