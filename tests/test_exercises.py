@@ -303,6 +303,31 @@ def keys_without_the_key(key, tree):
     return jax.tree.map_with_path(key_of, tree)
 
 
+def keys_by_sum_of_parts(key, tree):
+    def key_of(path, leaf):
+        parts = [zlib.crc32(str(part).encode()) for part in path]
+        return jax.random.fold_in(key, sum(parts) % 2**32)
+
+    return jax.tree.map_with_path(key_of, tree)
+
+
+def keys_with_few_values(key, tree):
+    def key_of(path, leaf):
+        name = jax.tree_util.keystr(path)
+        return jax.random.fold_in(key, zlib.crc32(name.encode()) % 256)
+
+    return jax.tree.map_with_path(key_of, tree)
+
+
+def keys_by_name_and_value(key, tree):
+    def key_of(path, leaf):
+        name = jax.tree_util.keystr(path)
+        folded = jax.random.fold_in(key, zlib.crc32(name.encode()))
+        return jax.random.fold_in(folded, leaf)
+
+    return jax.tree.map_with_path(key_of, tree)
+
+
 def one_key_for_all(key, tree):
     return jax.tree.map(lambda leaf: key, tree)
 
@@ -348,6 +373,9 @@ WRONG = {
         (keys_by_last_name, "two leaves got the same key"),
         (keys_without_the_key, "fold the name into the key given"),
         (one_key_for_all, "two leaves got the same key"),
+        (keys_by_sum_of_parts, "two leaves got the same key"),
+        (keys_with_few_values, "two leaves got the same key"),
+        (keys_by_name_and_value, "changed with the leaf's value"),
         (lambda key, tree: jax.random.split(key), "structure of the tree"),
         (lambda key, tree: tree, "must be one key"),
     ],
@@ -502,6 +530,7 @@ RIGHT = [
     ),
     ("state.purify", (purify_by_leaves,)),
     ("pytrees_keys.threefry", (cipher,)),
+    ("pytrees_keys.threefry", (lambda *words: jnp.stack(cipher(*words)),)),
 ]
 
 
