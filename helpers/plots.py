@@ -17,6 +17,7 @@ __all__ = ["PALETTE", "curves", "scatter"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D")
 _STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -39,7 +40,9 @@ def curves(
     x_label: str,
     y_label: str,
     title: str = "",
+    log_x: bool = False,
     log_y: bool = False,
+    points: bool = False,
     reference: tuple[str, float] | None = None,
 ) -> Figure:
     """Draws one or more lines on shared axes.
@@ -49,7 +52,9 @@ def curves(
         x_label: What x is, with its unit.
         y_label: What y is, with its unit.
         title: One claim that the figure shows.
+        log_x: Whether x is logarithmic.
         log_y: Whether y is logarithmic.
+        points: Whether to mark the points between which the lines are drawn.
         reference: Label and height of a horizontal line to compare with.
 
     Returns:
@@ -68,12 +73,18 @@ def curves(
                 label=label,
                 color=PALETTE[index % len(PALETTE)],
                 linestyle=_DASHES[index % len(_DASHES)],
+                marker=_MARKERS[index % len(_MARKERS)] if points else "",
+                markersize=4,
             )
         if reference:
             axes.axhline(reference[1], color="#555555", linewidth=1, label=reference[0])
+        if log_x:
+            axes.set_xscale("log")
         if log_y:
             axes.set_yscale("log")
-        if all(isinstance(value, int) for x, _ in lines.values() for value in x):
+        if not log_x and all(
+            isinstance(value, int) for x, _ in lines.values() for value in x
+        ):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         if len(lines) > 1 or reference:

@@ -13,6 +13,7 @@ env.prepare()
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+from jax.sharding import NamedSharding, PartitionSpec  # noqa: E402
 
 from helpers import aot, hlo  # noqa: E402
 
@@ -31,7 +32,7 @@ def test_compile_for_counts_a_product_as_by_hand_on_every_chip(chip):
     assert program.flops == 2 * 256 * 128 * 512
     assert program.memory.arguments_bytes == 4 * (256 * 128 + 128 * 512)
     assert program.memory.outputs_bytes == 4 * 256 * 512
-    assert program.chip == chip and program.device_kind.startswith("TPU")
+    assert program.device_count == 1 and program.device_kind.startswith("TPU")
 
 
 @needs_libtpu
@@ -79,7 +80,46 @@ def test_a_program_that_computes_nothing_counts_nothing(function):
 
 @needs_libtpu
 def test_v4_is_compiled_for_a_whole_chip():
-    assert aot._device("v4").num_cores == 2
+    assert aot._devices("v4", "2x2x1")[0].num_cores == 2
+
+
+@needs_libtpu
+@pytest.mark.parametrize(("name", "devices"), [("v5e:2x4", 8), ("tpu7x:2x2x2", 16)])
+def test_compile_for_a_slice_counts_one_device_and_sums_over_all(name, devices):
+    mesh = aot.slice_mesh(name, {"data": devices})
+    rows = NamedSharding(mesh, PartitionSpec("data"))
+    x = aot.abstract((32 * devices, 128), sharding=rows)
+    program = aot.compile_for(
+        lambda x, w: (x @ w).sum(), x, jnp.ones((128, 256)), mesh=mesh
+    )
+    assert program.device_count == devices
+    assert program.memory.arguments_bytes == 4 * (32 * 128 + 128 * 256)
+    product = 2 * 32 * 128 * 256
+    assert product < program.flops < product + 2 * 32 * 256
+    (exchange,) = hlo.instructions(program.hlo_text, "all-reduce")
+    assert f"={devices}" in exchange.text or f"[1,{devices}]" in exchange.text
+
+
+@needs_libtpu
+@pytest.mark.parametrize(
+    ("name", "axes", "message"),
+    [
+        ("v5e:16x16", {"data": 8}, r"multiply to the 256 devices .*, got {'data': 8}"),
+        ("v5e:17x16", {"data": 272}, "slice shape that .*, got '17x16': Topology"),
+        ("v5e", {"data": 4}, "slice shape that the compiler knows.*, got ''"),
+        ("v9:2x2", {"data": 4}, "expected a chip among v2, .*, got 'v9'"),
+    ],
+)
+def test_slice_mesh_says_what_is_wrong_with_a_slice(name, axes, message):
+    with pytest.raises(ValueError, match=message):
+        aot.slice_mesh(name, axes)
+
+
+@needs_libtpu
+def test_abstract_refuses_a_shard_that_does_not_divide():
+    mesh = aot.slice_mesh("v5e:2x4", {"data": 8})
+    with pytest.raises(ValueError, match="partitioned 8 times.*size is 12"):
+        aot.abstract((12, 4), sharding=NamedSharding(mesh, PartitionSpec("data")))
 
 
 @needs_libtpu

@@ -10,6 +10,8 @@ import pytest
 import yaml
 from test_exercises import WRONG
 
+from helpers import plots
+
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
 CHAPTERS = sorted(
@@ -39,6 +41,9 @@ PRAISE = re.compile(
     r"\b(seamless\w*|powerful|revolutionary|simply|magic\w*|just|effortless\w*)\b", re.I
 )
 WIDTH = 76
+DRAWS = re.compile(
+    rf"^({'|'.join(name for name in plots.__all__ if name.islower())})\(", re.M
+)
 
 
 def source(chapter: Path) -> str:
@@ -91,7 +96,8 @@ def test_takeaways_are_at_most_five(chapter):
 def test_each_exercise_has_starter_check_hint_and_executed_solution(chapter):
     part = source(chapter).partition("## Exercises")[2]
     found = list(EXERCISE.finditer(part))
-    assert len(found) == part.count("```{exercise}") and 3 <= len(found) <= 5
+    assert len(found) == part.count("```{exercise}") and 4 <= len(found) <= 5
+    assert any(each["title"] and " hour" in each[0] for each in found)
     ends = [each.start() for each in found[1:]] + [len(part)]
     slug = chapter.stem.replace("-", "_")
     checked = set()
@@ -141,7 +147,7 @@ def test_every_source_cited_is_in_the_bibliography(chapter):
 @every_chapter
 def test_figures_drawn_by_cells_have_alt_text(chapter):
     for cell in cells(chapter):
-        if re.search(r"^(curves|scatter)\(", cell.source, re.M):
+        if DRAWS.search(cell.source):
             # jupytext keeps the option in the cell's metadata.
             alt = cell.metadata["mystnb"]["image"]["alt"]
             assert len(alt) > 60, "say what the figure shows"

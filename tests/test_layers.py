@@ -15,7 +15,7 @@ HELPERS = Path(__file__).resolve().parent.parent / "helpers"
 LAYERS = {
     0: {"units", "env", "errors", "chips", "hlo", "bundles"},
     1: {"roofline", "collectives", "systolic", "plan", "check", "tables"},
-    2: {"aot", "model", "train"},
+    2: {"aot", "model", "timing", "tracing", "train"},
     3: {"plots", "widgets"},
     4: {"exercises"},
 }
