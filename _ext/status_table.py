@@ -23,10 +23,13 @@ class StatusTable(SphinxDirective):
         folder = Path(self.env.srcdir).parent / "notebooks"
         rows = [nodes.paragraph("", heading) for heading in HEADINGS]
         lines = [nodes.row("", *(nodes.entry("", cell) for cell in rows))]
-        for path in sorted(folder.rglob("*.ipynb")):
+        # The map of the contents is there before the first page is read.
+        for page in self.env.external_site_map:
+            path = folder / f"{page}.ipynb"
+            if not path.exists():
+                continue
             self.env.note_dependency(str(path))
             metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]["book"]
-            page = path.relative_to(folder).with_suffix("").as_posix()
             lines.append(self.row(page, metadata))
         columns = [nodes.colspec(colwidth=1) for _ in HEADINGS]
         head, body = nodes.thead("", lines[0]), nodes.tbody("", *lines[1:])
