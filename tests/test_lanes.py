@@ -149,9 +149,10 @@ def test_no_notebook_is_an_error_not_a_pass(tmp_path):
         lanes.committed_notebooks(tmp_path)
 
 
-def test_the_wheel_holds_every_module_and_no_leftover(tmp_path):
+def test_the_wheel_holds_every_module_and_table_and_no_leftover(tmp_path):
     use_this_python(tmp_path / "root" / ".venv")
     modules = [p for p in (ROOT / "helpers").rglob("*.py")]
+    modules += (ROOT / "helpers").glob("*.toml")
     for source in [*modules, ROOT / "pyproject.toml"]:
         target = tmp_path / "root" / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +161,9 @@ def test_the_wheel_holds_every_module_and_no_leftover(tmp_path):
     leftover.parent.mkdir(parents=True)
     leftover.touch()
     wheel = lanes.build_wheel(tmp_path / "root", tmp_path)
-    packed = {n for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".py")}
+    names = zipfile.ZipFile(wheel).namelist()
+    packed = {name for name in names if name.endswith((".py", ".toml"))}
+    assert "helpers/chips.toml" in packed
     assert packed == {p.relative_to(ROOT).as_posix() for p in modules}
 
 

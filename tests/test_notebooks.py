@@ -89,6 +89,7 @@ FAULTS = {
     "helper": ("helpers/units.py", "FACTOR * x", "x * FACTOR", "a helper"),
     "deep helper": ("helpers/deep.py", "2", "3", "a helper"),
     "package": ("helpers/__init__.py", "", "x = 1\n", "a helper"),
+    "table of a helper": ("helpers/deep.toml", "1", "2", "a helper"),
     "pin": ("requirements.txt", "jax==0.10.2", "jax==0.12.0", "a pin"),
     "prose": ("book/part/first.md", "Now again", "Once more", "its prose"),
     "address": ("_config.yml", "owner/little", "other/little", "its prose"),
@@ -108,6 +109,7 @@ def test_check_names_what_changed(book, capsys, fault):
     "name,old,new",
     [
         ("helpers/unused.py", "", "x = 1\n"),
+        ("helpers/unused.toml", "1", "2"),
         ("requirements.txt", "sphinx==7.4.7", "sphinx==8.0.0"),
     ],
 )
@@ -147,7 +149,10 @@ def test_helpers_are_followed_through_every_kind_of_import(tmp_path):
     found = helper_files(source, chapters.read(source, "part/first"))
     names = ["__init__", "deep", "env", "inner/__init__", "inner/leaf", "inner/more"]
     names += ["inner/other", "unused"]
-    assert [f"{p.relative_to(root / 'helpers')}"[:-3] for p in found] == names
+    expected = {f"{name}.py" for name in names} | {"deep.toml", "unused.toml"}
+    places = [path.relative_to(root / "helpers").as_posix() for path in found]
+    assert set(places) == expected
+    assert places == sorted(places)
 
 
 def test_helpers_of_a_cell_that_is_not_python_are_refused(tmp_path, capsys):

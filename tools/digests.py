@@ -38,7 +38,9 @@ def _sha(value: object) -> str:
 
 
 def helper_files(source: Source, chapter: Chapter) -> list[Path]:
-    """The helper modules that a chapter imports, and those that they import.
+    """The helper modules that a chapter imports, those that they import, their tables.
+
+    The table of a module is the TOML file beside it of the same name.
 
     Args:
         source: The hand-written book.
@@ -67,7 +69,8 @@ def helper_files(source: Source, chapter: Chapter) -> list[Path]:
             if path not in found:
                 found.add(path)
                 waiting += _imports(path.read_text(encoding="utf-8"), package)
-    return sorted(found)
+    tables = {path.with_suffix(".toml") for path in found}
+    return sorted(found | {table for table in tables if table.is_file()})
 
 
 def _imports(text: str, package: str) -> Iterator[str]:
