@@ -58,7 +58,8 @@ class Chip:
         devices: JAX devices on a chip.
         mxus_per_tensorcore: Matrix units of a TensorCore.
         mxu_side: Rows, and columns, of cells in a matrix unit.
-        vpu_alus_per_lane: ALUs for each of the 8 by 128 places of the vector unit.
+        vpu_shape: Sublanes and lanes of a TensorCore's vector unit.
+        vpu_alus_per_lane: ALUs for each of its places.
         clock_hz: Of the TensorCore.
         bf16_flops_per_s: Peak of a chip.
         int8_ops_per_s: Peak of a chip.
@@ -88,6 +89,7 @@ class Chip:
     devices: int | None
     mxus_per_tensorcore: int
     mxu_side: int
+    vpu_shape: tuple[int, int] | None
     vpu_alus_per_lane: int | None
     clock_hz: float | None
     bf16_flops_per_s: float | None
@@ -136,8 +138,9 @@ class Chip:
     @property
     def vpu_ops_per_s(self) -> float | None:
         """Vector operations of a chip, one for each ALU and cycle."""
-        place_count = 8 * 128 * self.tensorcores
-        return _product(place_count, self.vpu_alus_per_lane, self.clock_hz)
+        sublanes, lanes = self.vpu_shape or (None, None)
+        alus = _product(self.tensorcores, sublanes, lanes, self.vpu_alus_per_lane)
+        return _product(alus, self.clock_hz)
 
     @property
     def ici_bidirectional_bytes_per_s(self) -> float | None:
@@ -236,7 +239,7 @@ def chip(name: str | Chip) -> Chip:
     if isinstance(name, Chip):
         return name
     for found in CHIPS.values():
-        if name in (found.name, found.device_kind, *found.aliases):
+        if name in {found.name, found.device_kind, *found.aliases} - {None}:
             return found
     raise ValueError(
         f"expected one of {', '.join(CHIPS)} or a JAX device_kind, got {name!r}"

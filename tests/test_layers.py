@@ -14,7 +14,7 @@ import pytest
 HELPERS = Path(__file__).resolve().parent.parent / "helpers"
 LAYERS = {
     -1: {"facts"},
-    0: {"units", "env", "errors", "chips", "hlo", "bundles"},
+    0: {"units", "env", "errors", "chips", "costs", "hlo", "bundles"},
     1: {"roofline", "collectives", "systolic", "plan", "check", "tables"},
     2: {"aot", "model", "timing", "tracing", "train"},
     3: {"plots", "widgets"},
