@@ -1,4 +1,4 @@
-"""What work costs by formula: FLOPs, bytes moved, and the size at which they balance."""
+"""What work costs by formula: FLOPs, bytes moved, and sizes at which they balance."""
 
 from __future__ import annotations
 

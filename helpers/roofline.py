@@ -147,9 +147,15 @@ def roof(
         raise ValueError(f"expected 0 to {found.ici_links} links, got {links}")
     if count < 1:
         raise ValueError(f"expected count >= 1, got {count}")
-    parts = 1 if per == "chip" else _known(found.devices, f"devices of {found.name}")
-    peak = _known(found.peak_per_s(dtype), f"{dtype} peak of {found.name}")
-    link = links and links * _known(found.ici_oneway_bytes_per_s, "link bandwidth")
+    parts = (
+        1
+        if per == "chip"
+        else _known(found.devices, f"the JAX devices of {found.name}")
+    )
+    peak = _known(found.peak_per_s(dtype), f"the {dtype} peak of {found.name}")
+    link = links and links * _known(
+        found.ici_oneway_bytes_per_s, f"the links of {found.name}"
+    )
     return Roof(
         flops_per_s=count * peak / parts,
         bytes_per_s=count * found.hbm_bytes_per_s / parts,
@@ -205,7 +211,7 @@ def transfer_s(
 
 def _known(value: Any, name: str) -> Any:
     if value is None:
-        raise ValueError(f"expected a machine whose {name} is known, got None")
+        raise ValueError(f"expected {name} to be known, got None")
     return value
 
 
