@@ -126,10 +126,10 @@ class Chip:
 
     @property
     def clock_bound_hz(self) -> float:
-        """No clock above this reaches the published peak and no more.
+        """The clock that the published peak implies at most.
 
-        Cells that do one multiply-accumulate a cycle need this clock for it; cells that
-        do two need half.
+        Cells that do one multiply-accumulate a cycle need this clock for the peak;
+        cells that do two need half of it.
         """
         peak = self.bf16_flops_per_s or self.int8_ops_per_s
         assert peak, "every chip of the table has a peak"

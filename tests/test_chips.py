@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import env
+from helpers import env, facts
 from helpers.chips import CHIPS, Chip, chip
 from helpers.facts import Fact
 
@@ -231,6 +231,37 @@ def test_the_table_cannot_be_changed_but_copied():
     assert pickle.loads(pickle.dumps(v5e)) == copy.deepcopy(v5e) == v5e
     assert dataclasses.asdict(v5e)["hbm_bytes"] == 16 * GIB
     assert dataclasses.replace(v5e, hbm_bytes=1).facts is v5e.facts
+
+
+def test_a_row_without_a_column_is_refused(tmp_path, monkeypatch):
+    table = """
+[sources.A]
+text = "A book"
+date = "2026-01"
+kind = "book"
+[fields.size_bytes]
+unit = "bytes"
+stored = "KiB"
+scope = "each"
+[fields.speed]
+unit = ""
+scope = "each"
+[things.one]
+colour = "red"
+speed = { value = 2, sources = ["A"], confidence = "one source" }
+"""
+    size = 'size_bytes = { sources = ["A"], confidence = "not published" }\n'
+    monkeypatch.setattr(facts, "files", lambda package: tmp_path)
+    (tmp_path / "things.toml").write_text(table)
+    message = r"expected \['size_bytes'\] in things.one, got none"
+    with pytest.raises(ValueError, match=message):
+        facts.read_table("things")
+    (tmp_path / "things.toml").write_text(table + size)
+    row = facts.read_table("things")["one"]
+    assert row.extra == {"colour": "red"}
+    assert row.facts["size_bytes"].value is None
+    assert row.facts["speed"].value == 2
+    assert row.facts["speed"].sources[0].text == "A book"
 
 
 # What JAX's own table must agree with, for a chip: the value, or a conflict of ours.
