@@ -9,7 +9,6 @@ one for each stage, skip most of its body.
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -152,19 +151,41 @@ class Schedule:
         return tuple(_loops(self.bundles))
 
     @property
+    def runs(self) -> list[int] | None:
+        """How often each bundle is issued; None if a loop's trips are unknown."""
+        counts = [1] * len(self.bundles)
+        for loop in self.loops:
+            if loop.trips is None:
+                return None
+            for index in range(loop.first, loop.last + 1):
+                counts[index] *= loop.trips
+        return counts
+
+    @property
     def cycles(self) -> int | None:
         """Bundles issued, loops multiplied by trips; None if trips are unknown."""
-        total = len(self.bundles)
-        for loop in self.loops:
-            around = [
-                outer.trips
-                for outer in self.loops
-                if outer.first <= loop.first and loop.last < outer.last
-            ]
-            if loop.trips is None or None in around:
-                return None
-            total += (loop.trips - 1) * loop.body_cycles * math.prod(around)
-        return total
+        return None if self.runs is None else sum(self.runs)
+
+    def busy_share(self, slot: str) -> float:
+        """What part of a unit's capacity a whole run uses, loops multiplied by trips.
+
+        Args:
+            slot: A unit's name in the utilisation table, such as ``"MXU"``.
+
+        Returns:
+            A number from 0 to 1.
+
+        Raises:
+            ValueError: If there is no table, no such unit, or a loop of unknown trips.
+        """
+        if self.utilization is None or self.runs is None:
+            raise ValueError(
+                "expected a schedule with a table of busy units and loops of known "
+                f"trips, got {self.utilization} and {self.loops}"
+            )
+        busy = self.utilization.over_time(slot)
+        used = sum(n * times for n, times in zip(busy, self.runs, strict=True))
+        return used / (sum(self.runs) * self.utilization.capacity[slot])
 
     def issued(self, slot: str) -> list[int]:
         """Operations issued to one kind of unit, bundle by bundle.
