@@ -44,7 +44,7 @@ def _slot(opcode: str, results: str) -> str:
         return "VPOP"
     if opcode.startswith("vmat"):
         return "MXU"
-    if ".xlu" in opcode or ".xlane" in opcode:
+    if ".xlu" in opcode:
         return "XLU"
     if not opcode.startswith("v"):
         return "SALU"

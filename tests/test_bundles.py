@@ -111,6 +111,33 @@ def test_utilization_is_busy_units_by_capacity():
         busy.share("MXU", 5)
 
 
+@pytest.mark.parametrize(
+    ("operation", "slot"),
+    [
+        # As the tables of a softmax and of the program around it count them (v5e,
+        # libtpu 0.0.42.1, 2026-12-01).
+        ("%vm1_vm0 = vmor %vm2_vm1, %vm3_vm2", "VLOAD"),
+        ("%4 = vsyncadd [#allocation1], 4294901760", "VLOAD"),
+        ("%5 = dma.done.wait [#allocation1], 64", "VLOAD"),
+        ("%6 = vtrace %s1_s0", "VLOAD"),
+        ("%v1_v0 = vrot.slane %v2_v1, 4", "VALU"),
+        ("%v1_v0 = vstv %s4_s9", "VALU"),
+        ("%7 = vperm.xlu1 %v2_v1, %v3_v2", "XLU"),
+        ("%v1_v0 = vpop.permute.xlu2 %7", "VPOP"),
+        ("%9 = vset.pattern.permute.xlu1 0", ""),
+        ("%10 = vsetiar.raw.iar0 %v166_v7", "VSTORE"),
+        ("%11 = set.rngseed %v157_v38", "VSTORE"),
+        ("%s1_s0 = spop.drf %12", "SALU"),
+        ("%p1_p0 = pnand %p2_p1, %p3_p2", "SALU"),
+        ("%13 = dma.vmem_to_hbm [thread:$0]  /*vmem=*/%s1_s0", "SALU"),
+        ("%s1_s0 = inlined_call_operand.hbm [shape: f32[8]]", ""),
+    ],
+)
+def test_operations_are_issued_to_the_slot_that_the_table_counts(operation, slot):
+    (bundle,) = parse_bundles(f"     0   :  {{ {operation} }}").bundles
+    assert bundle.operations[0].slot == slot
+
+
 @pytest.mark.parametrize("libtpu", LIBTPUS)
 @pytest.mark.parametrize("name", ["matmul", "exponential"])
 def test_issued_operations_are_those_of_the_compilers_table(name, libtpu):
