@@ -159,15 +159,30 @@ def _applied(module: Module, instruction: Instruction) -> int:
     return sum(found.opcode in _ARITHMETIC | _MOVING for found in inner)
 
 
+def _window_repeats(whole: Array, instruction: Instruction) -> int:
+    """How often a window's elements are combined, padding included as XLA counts it."""
+    text = dict(_WINDOW.findall(instruction.attributes.get("window", "")))
+    lengths = [int(n) for n in _NUMBERS.findall(text.get("size", ""))]
+    out = instruction.result.leaves[0].dimensions
+    if not len(lengths) == len(out) == len(whole.dimensions):
+        raise _fault(instruction, f"a window of {len(out)} dimensions", text)
+    outputs = combined = 1
+    for length, size, count in zip(lengths, whole.dimensions, out, strict=True):
+        # The TPU compiler writes a row's sum, given to the whole row, as a window that
+        # reaches all of it from everywhere: it is computed once.
+        everywhere = size == count > 1 and length >= 2 * size - 1
+        outputs *= 1 if everywhere else count
+        combined *= size if everywhere else length
+    return outputs * max(0, combined - 1)
+
+
 def _repeats(where: Computation, instruction: Instruction) -> int | None:
     """How often an instruction applies its computation, if it does."""
     size = instruction.result.leaves[0].size if instruction.result.leaves else 0
     if instruction.opcode == "reduce":
         return max(0, _array(where, instruction, 0).size - size)
     if instruction.opcode == "reduce-window":
-        window = dict(_WINDOW.findall(instruction.attributes.get("window", "")))
-        lengths = [int(n) for n in _NUMBERS.findall(window.get("size", "1"))]
-        return size * max(0, math.prod(lengths) - 1)
+        return _window_repeats(_array(where, instruction, 0), instruction)
     if instruction.opcode in ("all-reduce", "all-reduce-start"):
         return sum(leaf.size for leaf in instruction.result.leaves)
     if instruction.opcode == "scatter":
@@ -181,7 +196,7 @@ def arithmetic(
     """Counts what one run of an instruction computes itself.
 
     What it calls is not included: a ``fusion`` or a ``while`` counts nothing. Neither
-    does a ``custom-call``, whose work the text does not tell, nor a ``sort``.
+    does a ``custom-call``, whose work the text does not tell, a ``sort`` or an ``fft``.
 
     Args:
         module: The module.

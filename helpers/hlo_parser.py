@@ -20,7 +20,7 @@ from helpers.shapes import Malformed, parse_shape
 
 __all__ = ["parse"]
 
-_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) (?=[({])[^\0]*\{\s*$")
+_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) (?=[({]).*\{\s*$")
 _HEAD = re.compile(r"\s*(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = ")
 _OPCODE = re.compile(r" (?P<opcode>[\w\-]+)\(")
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -35,11 +35,11 @@ def _attributes(parts: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     last = ""
     for part in parts:
-        key, equals, value = part.partition("=")
+        key, _, value = part.partition("=")
         # Groups over a mesh contain a comma: mesh['x'=2], device_ids=([2]) {'x'}.
         if key == "device_ids" and found.get(last, "").startswith("mesh["):
             found[last] += f", {part}"
-        elif equals:
+        else:
             found[key] = value
             last = key
     return found
@@ -66,7 +66,11 @@ def _instruction(line: str, number: int, into: Computation) -> Instruction:
         if operand not in into.by_name:
             raise Malformed(opcode.end(), f"{operand!r} on a line above", line)
     named = _OP_NAME.search(attributes.get("metadata", ""))
-    kept = [f"{key}={value}" for key, value in attributes.items() if key not in _NOISE]
+    kept = [
+        f"{key}={value}" if value else key
+        for key, value in attributes.items()
+        if key not in _NOISE
+    ]
     return Instruction(
         computation=into.name,
         is_entry=into.is_entry,
@@ -151,7 +155,7 @@ def parse(text: str) -> Module:
     number, line = 1, reader.lines[0]
     try:
         name, *header = split_list(line, len("HloModule "))[0] or [""]
-        for number, line in enumerate(reader.lines[1:], start=2):  # noqa: B007
+        for number, line in enumerate(reader.lines[1:], start=2):
             reader.read(line, number)
         if reader.open is not None:
             raise Malformed(len(line), "'}' that ends a computation", line)

@@ -269,6 +269,7 @@ def test_unknown_tables_and_attributes_do_no_harm():
     text = text.replace("kind=kLoop", "kind=kLoop, new={x={y=[1]}}, flag")
     found = hlo.parse(text).entry.root
     assert found.attributes["new"] == "{x={y=[1]}}"
+    assert str(found).endswith("kind=kLoop, new={x={y=[1]}}, flag, calls=%inner")
 
 
 FUZZED = ["layers-v5e-libtpu-0.0.42.1", "step-v5e-libtpu-0.0.50.1", "gpu-by-hand"]

@@ -149,6 +149,34 @@ ROOT %c = f32[1,{out},1]{{2,1,0}} convolution(%a, %k), window={{{window}}}, """
 
 
 @pytest.mark.parametrize(
+    ("window", "out", "operations"),
+    [
+        # Rows of 128 in windows of 2: one sum for each of 4 times 64 results.
+        ("size=1x2 stride=1x2", "4,64", 4 * 64),
+        # Every element gets its row's sum: 127 sums for each of 4 rows.
+        ("size=1x255 pad=0_0x127_127", "4,128", 4 * 127),
+        # A running sum is counted with its padding, as XLA does.
+        ("size=1x128 pad=0_0x127_0", "4,128", 4 * 128 * 127),
+    ],
+)
+def test_reduced_windows_count_their_sums(window, out, operations):
+    adder = """%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+"""
+    read = entry(
+        f"""%a = f32[4,128]{{1,0}} parameter(0)
+%z = f32[] constant(0)
+ROOT %r = f32[{out}] reduce-window(%a, %z), to_apply=%add, window={{{window}}}""",
+        before=adder,
+    )
+    counted = arithmetic(read, read.entry, read.entry.root)
+    assert counted.operations == counted.flops == operations
+
+
+@pytest.mark.parametrize(
     ("root", "message"),
     [
         ("convolution(%a, %a), dim_labels=bf", "expected dim_labels such as bf_io->bf"),

@@ -68,6 +68,24 @@ def test_stored_bytes_round_up_to_whole_tiles(text, elements, stored):
 
 
 @pytest.mark.parametrize(
+    ("text", "compiled_bytes"),
+    [
+        ("bf16[5,3]{0,1:T(4,128)(2,1)}", 1024),
+        ("s8[100,100]{1,0:T(8,128)(4,1)}", 13312),
+        ("f32[300]{0:T(512)}", 2048),
+        ("f32[7,9,130]{2,0,1:T(8,128)}", 73728),
+        ("s4[1000,1000]{1,0:T(8,128)(8,1)E(4)}", 512000),
+        ("f8e4m3fn[33,17]{0,1:T(8,128)(4,1)}", 3072),
+        ("bf16[1001]{0:T(1024)(128)(2,1)}", 2048),
+        ("pred[10,3]{0,1:T(4,128)(4,1)}", 512),
+    ],
+)
+def test_stored_bytes_are_those_of_memory_analysis(text, compiled_bytes):
+    """Arguments of one array each, compiled for v5e by libtpu 0.0.42.1, 2026-12-01."""
+    assert shape(text).stored_bytes == compiled_bytes
+
+
+@pytest.mark.parametrize(
     ("dtype", "bits"),
     [("pred", 8), ("bf16", 16), ("f8e4m3fn", 8), ("c64", 64), ("f4e2m1fn", 8)],
 )
