@@ -8,15 +8,17 @@ What comes back cannot run here; it can be read.
 from __future__ import annotations
 
 import functools
-import math
+import hashlib
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import topologies
 from jax.sharding import (
     Mesh,
     NamedSharding,
@@ -25,88 +27,28 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from helpers import env
+from helpers import programs
+from helpers.programs import Memory, Program
+from helpers.store import digest, kept
+from helpers.topology import CHIPS, CompilerMissing, devices_of, slice_mesh
 
 __all__ = [
     "CHIPS",
     "CompilerMissing",
-    "Memory",
-    "Program",
+    "OutOfDeviceMemory",
+    "Untraceable",
     "abstract",
     "compile_for",
     "slice_mesh",
 ]
 
-# The smallest topology that both libtpu 0.0.42 and 0.0.52 accept for each chip; a
-# program is compiled for the first device in it. A v2, v3 or TPU7x chip shows as two
-# devices, one per TensorCore; v4 would too without its option, and does not when it
-# is attached.
-CHIPS = {
-    "v2": {"topology_name": "v2:2x2"},
-    "v3": {"topology_name": "v3:2x2"},
-    "v4": {"topology_name": "v4:2x2x1", "chip_config_name": "megacore"},
-    "v5e": {"topology_name": "v5e:2x2"},
-    "v5p": {"topology_name": "v5p:2x2x1"},
-    "v6e": {"topology_name": "v6e:2x2"},
-    "tpu7x": {"topology_name": "tpu7x:2x2x1"},
-}
+
+class OutOfDeviceMemory(RuntimeError):
+    """The program does not fit into the memory of its device."""
 
 
-class CompilerMissing(RuntimeError):
-    """This machine has no TPU compiler."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Device memory of a compiled program, in bytes (compiled).
-
-    Attributes:
-        arguments_bytes: Arguments, padded to the tiles the chip stores.
-        outputs_bytes: Results, padded likewise.
-        aliased_bytes: Results that reuse the memory of a donated argument.
-        temporaries_bytes: Room for values that live only inside the program.
-        code_bytes: The program itself.
-    """
-
-    arguments_bytes: int
-    outputs_bytes: int
-    aliased_bytes: int
-    temporaries_bytes: int
-    code_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """What must fit at once: everything, with aliased results counted once."""
-        return (
-            self.arguments_bytes
-            + self.outputs_bytes
-            - self.aliased_bytes
-            + self.temporaries_bytes
-            + self.code_bytes
-        )
-
-
-@dataclass(frozen=True)
-class Program:
-    """A function compiled for one TPU device, or for all devices of a slice.
-
-    A program for many devices is one program that each of them runs on its own part of
-    the data; memory and operations are those of one device.
-
-    Attributes:
-        device_kind: The name the compiler has for the chip.
-        device_count: The number of JAX devices it runs on.
-        hlo_text: The optimised, scheduled HLO module.
-        memory: What it needs in device memory (compiled).
-        flops: Arithmetic operations, of integers too, as XLA counts them: the body of
-            a loop once, a transcendental function not at all (compiled).
-    """
-
-    device_kind: str
-    device_count: int
-    hlo_text: str
-    memory: Memory
-    flops: float
+class Untraceable(TypeError):
+    """The function needs values where a compiler has only shapes and types."""
 
 
 def abstract(
@@ -139,56 +81,6 @@ def abstract(
     return jax.ShapeDtypeStruct(lengths, wanted, sharding=sharding)
 
 
-def _require(chip: str) -> None:
-    if chip not in CHIPS:
-        raise ValueError(f"expected a chip among {', '.join(CHIPS)}, got {chip!r}")
-    if not env.has("libtpu"):
-        raise CompilerMissing(
-            "the TPU compiler (libtpu) is not installed here; it exists for Linux "
-            "x86-64 only"
-        )
-
-
-@functools.cache
-def _devices(chip: str, shape: str) -> list[Any]:
-    """The compile-only devices of a slice, such as v5e and 16x16."""
-    _require(chip)
-    options = CHIPS[chip] | {"topology_name": f"{chip}:{shape}"}
-    try:
-        return topologies.get_topology_desc(platform="tpu", **options).devices
-    except jax.errors.JaxRuntimeError as error:
-        raise ValueError(
-            "expected a slice shape that the compiler knows, such as 2x2 or 16x16 for "
-            f"{chip}, got {shape!r}: {str(error).partition(': ')[2]}"
-        ) from None
-
-
-def slice_mesh(name: str, axes: Mapping[str, int]) -> Mesh:
-    """Lays the devices of a TPU slice out along named axes, to compile for all.
-
-    Args:
-        name: Chip and shape of the slice, such as ``"v5e:16x16"`` or ``"v5p:2x2x2"``.
-        axes: The size of each mesh axis, in order; together all devices.
-
-    Returns:
-        A mesh of compile-only devices, of ``Auto`` axes.
-
-    Raises:
-        ValueError: If the chip or the shape is unknown, or the axes do not multiply to
-            the number of devices.
-        CompilerMissing: If this machine has no TPU compiler.
-    """
-    chip, _, shape = name.partition(":")
-    devices = _devices(chip, shape)
-    sizes = tuple(axes.values())
-    if math.prod(sizes) != len(devices):
-        raise ValueError(
-            f"expected axes that multiply to the {len(devices)} devices of {name}, "
-            f"got {dict(axes)}"
-        )
-    return Mesh(np.array(devices).reshape(sizes), tuple(axes))
-
-
 def _shaped(leaf: Any) -> jax.ShapeDtypeStruct:
     """The shape and type, strong or weak, that ``jit`` would give an argument."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
@@ -203,9 +95,16 @@ def _shaped(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def compile_for(
-    function: Callable, *arguments: Any, chip: str = "v5e", mesh: Mesh | None = None
+    function: Callable,
+    *arguments: Any,
+    chip: str = "v5e",
+    mesh: Mesh | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Program:
     """Compiles a function for one device of a TPU chip, or for a slice.
+
+    The result is kept on disk, by everything that it depends on, and taken from there
+    the next time (see ``helpers.store``).
 
     Args:
         function: A function of arrays and pytrees, plain or wrapped by ``jax.jit``
@@ -217,45 +116,107 @@ def compile_for(
         chip: A key of ``CHIPS``, for a program on one device.
         mesh: A ``slice_mesh``, in place of the chip; arguments without a sharding are
             then copied to every device.
+        options: XLA's options by name, such as ``{"xla_tpu_…": "false"}``.
 
     Returns:
         The compiled program.
 
     Raises:
-        ValueError: If the chip is unknown or an argument is no array.
+        ValueError: If the chip is unknown, an argument is no array, or an option is
+            not one.
+        Untraceable: If the function asks for the value of an argument.
+        OutOfDeviceMemory: If the program does not fit.
         CompilerMissing: If this machine has no TPU compiler.
     """
-    if mesh is None:
-        _require(chip)
-        device = _devices(chip, CHIPS[chip]["topology_name"].partition(":")[2])[0]
-        whole: Sharding = SingleDeviceSharding(device)
-    else:
-        device = mesh.devices.flat[0]
+    devices = devices_of(chip)[:1] if mesh is None else list(mesh.devices.flat)
+    whole: Sharding = SingleDeviceSharding(devices[0])
+    if mesh is not None:
         whole = NamedSharding(mesh, PartitionSpec())
+    traced = _traced(function, arguments, whole)
+    lowered = traced.lower()
+
+    def make() -> dict[str, Any]:
+        compiled = _compiled(lowered, options)
+        program = Program(
+            device_kind=devices[0].device_kind,
+            device_count=len(devices),
+            jaxpr_text=str(traced.jaxpr),
+            stablehlo_text=lowered.as_text(),
+            hlo_text=compiled.as_text(),
+            memory=_memory(compiled.memory_analysis()),
+            xla_cost=dict(compiled.cost_analysis()),
+        )
+        return program.to_json()
+
+    # Which devices a mesh has in which place decides the groups of its collectives.
+    places = [f"{d.device_kind} {d.id} {getattr(d, 'coords', '')}" for d in devices]
+    chosen = repr(sorted((options or {}).items()))
+    key = digest([_text_with_places(lowered), chosen, *places, *_versions()])
+    return kept(key, make, Program.from_json)
+
+
+def _traced(function: Callable, arguments: tuple, whole: Sharding) -> Any:
+    """Traces for devices; arguments without a sharding on a mesh are put whole."""
 
     def placed(leaf: Any) -> jax.ShapeDtypeStruct:
         argument = _shaped(leaf)
+        kept_sharding = isinstance(whole, NamedSharding) and argument.sharding
         return jax.ShapeDtypeStruct(
             argument.shape,
             argument.dtype,
-            sharding=mesh and argument.sharding or whole,
+            sharding=kept_sharding or whole,
             weak_type=argument.weak_type,
         )
 
-    jitted = function if hasattr(function, "lower") else jax.jit(function)
-    compiled = jitted.lower(*jax.tree.map(placed, arguments)).compile()
-    memory = compiled.memory_analysis()
-    return Program(
-        device_kind=device.device_kind,
-        device_count=1 if mesh is None else mesh.size,
-        hlo_text=compiled.as_text(),
-        memory=Memory(
-            arguments_bytes=memory.argument_size_in_bytes,
-            outputs_bytes=memory.output_size_in_bytes,
-            aliased_bytes=memory.alias_size_in_bytes,
-            temporaries_bytes=memory.temp_size_in_bytes,
-            code_bytes=memory.generated_code_size_in_bytes,
-        ),
-        # XLA leaves the entry out where there is nothing to count.
-        flops=compiled.cost_analysis().get("flops", 0.0),
+    jitted = function if hasattr(function, "trace") else jax.jit(function)
+    try:
+        return jitted.trace(*jax.tree.map(placed, arguments))
+    except jax.errors.ConcretizationTypeError as error:
+        raise Untraceable(
+            "expected a function of shapes and types, and this one asks for the value "
+            f"of an argument (bind it with functools.partial): {_first_line(error)}"
+        ) from error
+
+
+def _memory(reported: Any) -> Memory:
+    return Memory(
+        arguments_bytes=reported.argument_size_in_bytes,
+        outputs_bytes=reported.output_size_in_bytes,
+        aliased_bytes=reported.alias_size_in_bytes,
+        temporaries_bytes=reported.temp_size_in_bytes,
+        code_bytes=reported.generated_code_size_in_bytes,
     )
+
+
+def _compiled(lowered: Any, options: Mapping[str, str] | None) -> Any:
+    try:
+        return lowered.compile(compiler_options=dict(options) if options else None)
+    except jax.errors.JaxRuntimeError as error:
+        reason = _first_line(error)
+        if "RESOURCE_EXHAUSTED" in reason:
+            raise OutOfDeviceMemory(
+                f"{reason.partition(': ')[2]} Use a larger chip or slice, smaller "
+                "shapes or types, donation, or rematerialisation."
+            ) from None
+        if "No such compile option" in reason:
+            raise ValueError(f"expected options of XLA, got {reason}") from None
+        raise
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _text_with_places(lowered: Any) -> str:
+    """What is compiled, and where its operations come from, which HLO repeats."""
+    # A notebook's cells lie in a folder named after the process that runs them.
+    return re.sub(r'"[^"]*ipykernel_\d+', '"', lowered.as_text(debug_info=True))
+
+
+@functools.cache
+def _versions() -> tuple[str, ...]:
+    """Of everything that decides what a program becomes."""
+    flags = [os.environ.get(name, "") for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS")]
+    names = ("jax", "jaxlib", "libtpu")
+    code = Path(__file__).read_bytes() + Path(programs.__file__).read_bytes()
+    return (*map(metadata.version, names), *flags, hashlib.sha256(code).hexdigest())

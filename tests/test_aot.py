@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from jax.sharding import NamedSharding, PartitionSpec  # noqa: E402
 
-from helpers import aot, hlo  # noqa: E402
+from helpers import aot, hlo, store, topology  # noqa: E402
 
 needs_libtpu = pytest.mark.skipif(not env.has("libtpu"), reason="libtpu is missing")
 
@@ -80,7 +81,7 @@ def test_a_program_that_computes_nothing_counts_nothing(function):
 
 @needs_libtpu
 def test_v4_is_compiled_for_a_whole_chip():
-    assert aot._devices("v4", "2x2x1")[0].num_cores == 2
+    assert topology.devices_of("v4")[0].num_cores == 2
 
 
 @needs_libtpu
@@ -106,7 +107,7 @@ def test_compile_for_a_slice_counts_one_device_and_sums_over_all(name, devices):
     [
         ("v5e:16x16", {"data": 8}, r"multiply to the 256 devices .*, got {'data': 8}"),
         ("v5e:17x16", {"data": 272}, "slice shape that .*, got '17x16': Topology"),
-        ("v5e", {"data": 4}, "slice shape that the compiler knows.*, got ''"),
+        ("v5e", {"data": 4}, "expected a slice such as 'v5e:16x16', got 'v5e'"),
         ("v9:2x2", {"data": 4}, "expected a chip among v2, .*, got 'v9'"),
     ],
 )
@@ -162,3 +163,133 @@ except aot.CompilerMissing as error:
         "the TPU compiler (libtpu) is not installed here; it exists for Linux x86-64 "
         "only\n"
     )
+
+
+@needs_libtpu
+def test_a_program_too_large_says_by_how_much_and_what_to_change():
+    whole = aot.abstract((2**30, 128))
+    with pytest.raises(aot.OutOfDeviceMemory, match=r"exceeds.*15\.75G.*smaller"):
+        aot.compile_for(lambda x: x * 2, whole)
+
+
+@needs_libtpu
+def test_a_function_that_needs_values_is_untraceable():
+    def signed(x):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(aot.Untraceable, match="the value of an argument"):
+        aot.compile_for(signed, aot.abstract((8,)))
+
+
+@needs_libtpu
+def test_options_reach_the_compiler_and_unknown_ones_are_named():
+    with pytest.raises(ValueError, match="options of XLA, got .*'xla_no_such'"):
+        aot.compile_for(lambda x: x, aot.abstract((8,)), options={"xla_no_such": "1"})
+
+
+@needs_libtpu
+def test_flops_count_the_body_of_a_loop_by_its_trips():
+    def layers(x, ws):
+        return jax.lax.scan(lambda x, w: (x @ w, None), x, ws)[0]
+
+    x, ws = aot.abstract((256, 256)), aot.abstract((12, 256, 256))
+    program = aot.compile_for(layers, x, ws)
+    assert program.flops == 12 * 2 * 256**3
+    assert program.xla_cost["flops"] < 2 * 2 * 256**3
+    assert program.estimated_s is None, "XLA's estimate counts the body once"
+
+
+@needs_libtpu
+def test_a_program_carries_every_stage_and_its_estimate():
+    x = aot.abstract((8192, 8192), "bfloat16")
+    program = aot.compile_for(matmul, x, x)
+    assert "dot_general" in program.jaxpr_text
+    assert "stablehlo.dot_general" in program.stablehlo_text
+    assert program.hlo.entry.instructions
+    assert program.estimated_s == pytest.approx(2 * 8192**3 / 197e12, rel=0.01)
+    assert program.bytes_accessed == 3 * 2 * 8192**2
+    assert program.hbm_free_bytes + program.memory.total_bytes == 15.75 * 2**30
+
+
+# The store
+
+
+@pytest.fixture
+def store_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOOK_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def compile_in_a_process(count=1):
+    program = """
+from helpers import env
+env.prepare()
+from helpers import aot
+x = aot.abstract((128, 128))
+print(aot.compile_for(lambda x, y: x @ y, x, x).flops)
+"""
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(count)]
+    return [run.communicate()[0].decode().strip() for run in runs]
+
+
+@needs_libtpu
+def test_processes_that_compile_at_once_share_one_entry(store_folder):
+    assert compile_in_a_process(2) == [str(2 * 128**3)] * 2
+    assert len(list(store_folder.iterdir())) == 1
+
+
+@needs_libtpu
+def test_a_kept_program_is_not_compiled_again(store_folder, monkeypatch):
+    x = aot.abstract((64, 64))
+    first = aot.compile_for(matmul, x, x)
+    monkeypatch.setattr(aot, "_compiled", None)
+    assert aot.compile_for(matmul, x, x) == first
+
+
+@needs_libtpu
+@pytest.mark.parametrize("damage", ["truncated", "altered", "foreign", "empty"])
+def test_a_damaged_entry_is_made_again(store_folder, damage):
+    def altered(data):
+        return data[:200] + bytes([data[200] ^ 255]) + data[201:]
+
+    damages = {
+        "truncated": lambda data: data[: len(data) // 2],
+        "altered": altered,
+        "foreign": lambda data: gzip.compress(b'{"hello": 1}'),
+        "empty": lambda data: b"",
+    }
+    programs = []
+    for turn in range(2):
+        programs.append(aot.compile_for(lambda x: x + 1, aot.abstract((64, 32))))
+        (entry,) = store_folder.iterdir()
+        if turn == 0:
+            entry.write_bytes(damages[damage](entry.read_bytes()))
+    assert programs[0] == programs[1]
+    assert store.kept(entry.name.partition(".")[0], dict, dict)["hlo_text"]
+
+
+@needs_libtpu
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chip": "v6e"},
+        {"options": {"xla_tpu_enable_latency_hiding_scheduler": "false"}},
+    ],
+)
+def test_whatever_decides_a_program_is_part_of_its_name(store_folder, change):
+    x = aot.abstract((64, 64))
+    aot.compile_for(matmul, x, x)
+    aot.compile_for(matmul, x, x, **change)
+    assert len(list(store_folder.iterdir())) == 2
+
+
+@needs_libtpu
+def test_a_folder_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BOOK_CACHE", str(tmp_path / "file" / "below"))
+    x = aot.abstract((64, 16))
+    assert aot.compile_for(lambda x: x - 1, x).memory.outputs_bytes
+    monkeypatch.setenv("BOOK_CACHE", "")
+    assert store.folder() is None
+    assert aot.compile_for(lambda x: x - 1, x).memory.outputs_bytes

@@ -18,10 +18,10 @@ LAYERS = (
         *("units", "env", "errors", "facts", "chips", "costs", "vliw", "bundles"),
         *("shapes", "hlo_text", "hlo_module", "hlo_parser", "hlo", "hlo_loops"),
         *("hlo_flops", "hlo_traffic", "hlo_queries", "hlo_collectives"),
-        "hlo_schedule",
+        *("hlo_schedule", "programs", "store"),
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
-    ("aot", "timing", "tracing", "model", "train"),
+    ("topology", "aot", "timing", "tracing", "model", "train"),
     ("plots", "widgets"),
     ("exercises",),
 )
