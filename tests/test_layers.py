@@ -21,7 +21,7 @@ LAYERS = (
         *("hlo_schedule", "programs", "store"),
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
-    ("topology", "aot", "timing", "tracing", "model", "train"),
+    ("topology", "lowering", "aot", "dumps", "timing", "tracing", "model", "train"),
     ("plots", "widgets"),
     ("exercises",),
 )
