@@ -11,7 +11,7 @@ import pytest
 import yaml
 from test_exercises import WRONG
 
-from helpers import plots
+from helpers import diagrams, plots
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
@@ -42,9 +42,8 @@ PRAISE = re.compile(
     r"\b(seamless\w*|powerful|revolutionary|simply|magic\w*|just|effortless\w*)\b", re.I
 )
 WIDTH = 76
-DRAWS = re.compile(
-    rf"^({'|'.join(name for name in plots.__all__ if name.islower())})\(", re.M
-)
+FIGURES = [name for name in plots.__all__ + diagrams.__all__ if name.islower()]
+DRAWS = re.compile(rf"^({'|'.join(FIGURES)})\(", re.M)
 
 
 def source(chapter: Path) -> str:

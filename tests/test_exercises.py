@@ -12,11 +12,16 @@ import importlib
 import inspect
 import pkgutil
 
-import answers
 import pytest
 
-import helpers.exercises
-from helpers.check import Wrong, registered
+from helpers import env
+
+env.prepare()  # some checks need eight devices, and answers import JAX
+
+import answers  # noqa: E402
+
+import helpers.exercises  # noqa: E402
+from helpers.check import Wrong, registered  # noqa: E402
 
 for found in pkgutil.iter_modules(helpers.exercises.__path__):
     importlib.import_module(f"helpers.exercises.{found.name}")
