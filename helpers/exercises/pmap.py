@@ -35,19 +35,14 @@ _COLLECTIVES = (
 )
 
 
-def _pmap(function: Callable, *, size: int = 8, copied: int = 0) -> Callable:
-    """``pmap`` over the axis "data", the first ``copied`` arguments being copies."""
+def _pmap(function: Any, *, size: int = 8, copied: int = 0, cut: int = 1) -> Callable:
+    """``pmap`` over the axis "data", of ``copied`` arguments and then ``cut`` ones."""
 
     def checked(*arguments: Any) -> Any:
         return call(function, *arguments)
 
-    def mapped(*arguments: Any) -> Any:
-        axes = tuple(None if i < copied else 0 for i in range(len(arguments)))
-        return jax.pmap(
-            checked, axis_name="data", in_axes=axes, devices=env.devices(size)
-        )(*arguments)
-
-    return mapped
+    axes = (*[None] * copied, *[0] * cut)
+    return jax.pmap(checked, axis_name="data", in_axes=axes, devices=env.devices(size))
 
 
 @exercise("Eight answers", shows="nobody sends to device 0, so it receives zeros")
@@ -132,25 +127,31 @@ def last_gradient(answer: Any, errors_of: Any, params: Any) -> None:
     """
     inputs = params[0]["weights"].shape[0]
     outputs = params[-1]["weights"].shape[1]
-    x_key, y_key = jax.random.split(jax.random.key(5))
-    rows = 4
-    x = jax.random.normal(x_key, (8 * rows, inputs))
-    y = jax.random.normal(y_key, (8 * rows, outputs))
-    mapped = _pmap(answer, copied=1)
+    rows, random = 4, np.random.default_rng(5)
+    x = random.normal(size=(8 * rows, inputs)).astype(np.float32)
+    y = random.normal(size=(8 * rows, outputs)).astype(np.float32)
+    # Where all biases are zero, so are the errors of the rows that fill up.
+    params = jax.tree.map(lambda leaf: leaf + 0.1, params)
+
+    @jax.jit
+    def right(params: Any, count: int) -> Any:
+        def mean_error(params: Any) -> jax.Array:
+            each = errors_of(params, x, y)
+            return jnp.sum(jnp.where(jnp.arange(8 * rows) < count, each, 0)) / count
+
+        return jax.grad(mean_error)(params)
+
+    mapped = _pmap(answer, copied=1, cut=3)
     for count, about in (
         (32, "with every row real"),
-        (30, "with 30 real rows of 32"),
         (21, "with 21 real rows, two devices having none"),
+        (30, "with 30 real rows of 32"),
         (1, "with one real row in all"),
     ):
-        real = jnp.arange(8 * rows) < count
+        real = np.arange(8 * rows) < count
         # What fills the batch up is zero, as the exercise says.
-        filled_x, filled_y = (jnp.where(real[:, None], a, 0) for a in (x, y))
-
-        def mean_error(params: Any, count: int = count) -> jax.Array:
-            return jnp.mean(errors_of(params, x[:count], y[:count]))
-
-        wanted = jax.grad(mean_error)(params)
+        filled_x, filled_y = (np.where(real[:, None], a, 0) for a in (x, y))
+        wanted = right(params, count)
         parts = [a.reshape(8, rows, *a.shape[1:]) for a in (filled_x, filled_y, real)]
         got = mapped(params, *parts)
         expect(
@@ -205,12 +206,12 @@ def normalised(answer: Any) -> None:
     Args:
         answer: ``normalised(x)``; see the exercise.
     """
-    noise = jax.random.normal(jax.random.key(6), (8, 4, 3))
-    # Each device's rows lie elsewhere, so the parts' means and variances differ.
-    drift = jnp.arange(8.0)[:, None, None] * jnp.array([0.5, -1.0, 0.0])
+    noise = np.random.default_rng(6).normal(size=(8, 4, 3))
+    # Each device's rows lie elsewhere, so the parts' means differ.
+    drift = np.arange(8.0)[:, None, None] * np.array([0.5, -1.0, 0.0])
     mapped = _pmap(answer)
     for offset in (0.0, 1000.0):
-        x = noise + drift + offset
+        x = (noise + drift + offset).astype(np.float32)
         got = as_array(mapped(x))
         exact = np.asarray(x, np.float64)
         mean = exact.mean((0, 1))
@@ -270,8 +271,9 @@ def ring_sum(answer: Any) -> None:
     Args:
         answer: ``ring_sum(x)``; see the exercise.
     """
-    for size, shape in ((8, (16, 3)), (4, (4,)), (8, (8,))):
-        x = jax.random.normal(jax.random.key(size), (size, *shape))
+    for size, shape in ((8, (16, 3)), (4, (4,))):
+        x = np.random.default_rng(size).normal(size=(size, *shape))
+        x = x.astype(np.float32)
         mapped = _pmap(answer, size=size)
         # The check of what is sent comes first: a psum inside would pass on values.
         _check_messages(mapped, x, size)
@@ -297,7 +299,7 @@ def ring_sum(answer: Any) -> None:
         )
 
 
-def _check_messages(mapped: Callable, x: jax.Array, size: int) -> None:
+def _check_messages(mapped: Callable, x: np.ndarray, size: int) -> None:
     sent_bytes, directions = 0, set()
     for equation, times in _equations(jax.make_jaxpr(mapped)(x).jaxpr):
         name = equation.primitive.name
