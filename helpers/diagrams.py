@@ -131,7 +131,7 @@ def _draw_part(
     )
     tall = (row_stop - row_start) > 0.4 and (stop - start) > 0.4
     # A thin stripe leaves no room inside: its letter stands on the empty side.
-    y = (row_start + row_stop) / 2 if tall else (0.7 if row_start < 0.5 else 0.3)
+    y = (row_start + row_stop) / 2 if tall else (0.75 if row_start < 0.5 else 0.25)
     across = (start + stop) / 2 if tall else 0.5
     dark = tall and sum(colour[:3]) < 1.5
     axes.text(

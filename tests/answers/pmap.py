@@ -212,6 +212,8 @@ WRONG = {
         ((sum_only, errors_of, PARAMS), "gradient of the sum"),
         ((own_gradient, errors_of, PARAMS), "they must meet"),
         ((filled_rows_too, errors_of, PARAMS), "the others not at all"),
+        ((weighted, lambda params, x, y: 0 * y[:, 0], PARAMS), "of the cells above"),
+        ((weighted, errors_of, {}), "the list of layers"),
         ((with_the_count, errors_of, PARAMS), "return the gradients alone"),
     ],
     "pmap.normalised": [
