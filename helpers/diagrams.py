@@ -34,19 +34,21 @@ def holdings(arrays: Mapping[str, Any], *, title: str = "") -> Figure:
 
     Every frame is the whole array; what is filled is the part on that device. Parts
     of an array with equal numbers have the same colour and letter, so copies can be
-    told from values that differ.
+    told from values that differ. Letters of different arrays have nothing to do with
+    each other.
 
     Args:
-        arrays: For each row's label, a `jax.Array` of at most two dimensions, all on
-            the same devices.
+        arrays: For each row's label, a `jax.Array` of numbers with at most two
+            dimensions, all on the same devices; those of this process are drawn.
         title: One claim that the figure shows.
 
     Returns:
         The figure; shown when it is a cell's last value.
 
     Raises:
-        ValueError: If there is nothing to draw, an array has more than two
-            dimensions, or the arrays lie on different devices.
+        ValueError: If there is nothing to draw, something is no array of numbers or
+            is traced, has more than two dimensions or no elements, or the arrays lie
+            on different devices.
     """
     if not arrays:
         raise ValueError("expected at least one array, got none")
@@ -85,19 +87,31 @@ def holdings(arrays: Mapping[str, Any], *, title: str = "") -> Figure:
 
 def _parts(label: str, array: Any) -> dict[int, tuple[tuple, np.ndarray]]:
     """For each device: where its part begins and ends, as fractions, and what it is."""
+    try:
+        shards = array.addressable_shards
+    except (AttributeError, TypeError):  # the latter from a traced array
+        raise ValueError(
+            f"expected a jax.Array, got {label!r}, a {type(array).__name__}"
+        ) from None
+    if not isinstance(array.dtype, np.dtype) or not array.size:
+        raise ValueError(
+            f"expected arrays of numbers, at least one, got {label!r}: "
+            f"{array.dtype}{list(array.shape)}"
+        )
     if array.ndim > 2:
         raise ValueError(
             f"expected arrays of at most 2 dimensions, got {label!r} of shape "
             f"{array.shape}"
         )
     found = {}
-    for shard in sorted(array.addressable_shards, key=lambda shard: shard.device.id):
+    for shard in sorted(shards, key=lambda shard: shard.device.id):
         spans = []
         for length, piece in zip(array.shape, shard.index, strict=True):
             start, stop, _ = piece.indices(length)
             spans.append((start / length, stop / length))
         spans += [(0.0, 1.0)] * (2 - len(spans))
-        found[shard.device.id] = (tuple(spans), np.asarray(shard.data))
+        # Adding 0 gives the two zeros of floating point one form.
+        found[shard.device.id] = (tuple(spans), np.asarray(shard.data) + 0)
     return found
 
 
@@ -107,7 +121,8 @@ def _letters(pieces: list[np.ndarray]) -> list[tuple[str, tuple]]:
     order = [names.setdefault(piece.tobytes(), len(names)) for piece in pieces]
     # The dark and the bright end of the ramp hide a letter least when it is alone.
     place = np.linspace(0.25, 0.95, len(names)) if len(names) > 1 else [0.5]
-    return [(chr(ord("a") + i), plt.get_cmap(_RAMP)(place[i])) for i in order]
+    letters = [chr(ord("a") + i % 26) * (1 + i // 26) for i in range(len(names))]
+    return [(letters[i], plt.get_cmap(_RAMP)(place[i])) for i in order]
 
 
 def _draw_part(

@@ -13,7 +13,7 @@ import numpy as np  # noqa: E402
 from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
 from matplotlib.patches import Rectangle  # noqa: E402
 
-from helpers.diagrams import holdings  # noqa: E402
+from helpers.diagrams import _letters, holdings  # noqa: E402
 
 
 def mesh(rows=2, columns=2, first=0):
@@ -72,6 +72,17 @@ def test_holdings_shows_copies_that_have_come_apart():
     assert letters(holdings({"said to be equal": apart})) == list("aabb")
 
 
+def test_holdings_goes_by_numbers_and_not_by_bits():
+    zeros = np.array([0.0, -0.0, np.nan, np.nan], np.float32)
+    assert letters(holdings({"zeros": placed(zeros, ("x", "y"))})) == list("aabb")
+
+
+def test_more_parts_than_letters_have_names_of_their_own():
+    names = [name for name, _ in _letters([np.float32(i) for i in range(53)])]
+    assert names[25:28] == ["z", "aa", "bb"] and names[52] == "aaa"
+    assert len(set(names)) == 53
+
+
 def test_holdings_takes_vectors_and_single_numbers():
     figure = holdings({"v": placed(np.arange(4.0), "x"), "s": placed(np.float32(1))})
     assert [size[2:] for size in filled(figure)] == [(1.0, 0.5)] * 4 + [(1.0, 1.0)] * 4
@@ -84,6 +95,14 @@ def test_holdings_refuses_what_it_cannot_draw():
         holdings({})
     with pytest.raises(ValueError, match=r"at most 2 dimensions, got 'c' of shape \(2"):
         holdings({"c": placed(np.zeros((2, 2, 2)))})
+    for wrong in (np.zeros(4), [1, 2], None):
+        with pytest.raises(ValueError, match=r"expected a jax\.Array, got 'n'"):
+            holdings({"n": wrong})
+    with pytest.raises(ValueError, match=r"expected a jax\.Array, got 't'"):
+        jax.jit(lambda x: holdings({"t": x}))(placed(np.zeros(4)))
+    for odd in (np.zeros((0, 4)), jax.random.split(jax.random.key(0), 4)):
+        with pytest.raises(ValueError, match="expected arrays of numbers, at least"):
+            holdings({"o": placed(odd)})
     one, other = placed(np.zeros(4)), placed(np.zeros(4), first=4)
     with pytest.raises(ValueError, match=r"devices \[0, 1, 2, 3\], got 'b' on \[4, 5"):
         holdings({"a": one, "b": other})

@@ -67,6 +67,11 @@ def filled_rows_too(params, x, y, real):
     return jax.tree.map(lambda g: g / count, gradients)
 
 
+def rows_that_are_not_zero(params, x, y, real):
+    """Finds the real rows by their numbers: a real row may be zero."""
+    return weighted(params, x, y, jnp.any(x != 0, axis=-1))
+
+
 def with_the_count(params, x, y, real):
     return sum_only(params, x, y, real), lax.psum(jnp.sum(real), "data")
 
@@ -103,6 +108,11 @@ def difference_of_squares(x):
 def summed_statistics(x):
     mean = lax.psum(x.mean(0), "data")
     return normalise(x, mean, lax.psum(((x - mean) ** 2).mean(0), "data"))
+
+
+def with_variance(x, spread):
+    mean = lax.pmean(x.mean(0), "data")
+    return (x - mean) / spread(lax.pmean(((x - mean) ** 2).mean(0), "data"))
 
 
 def one_mean_for_all_features(x):
@@ -214,6 +224,7 @@ WRONG = {
         ((filled_rows_too, errors_of, PARAMS), "the others not at all"),
         ((weighted, lambda params, x, y: 0 * y[:, 0], PARAMS), "of the cells above"),
         ((weighted, errors_of, {}), "the list of layers"),
+        ((rows_that_are_not_zero, errors_of, PARAMS), "all real rows count alike"),
         ((with_the_count, errors_of, PARAMS), "return the gradients alone"),
     ],
     "pmap.normalised": [
@@ -221,6 +232,15 @@ WRONG = {
         (mean_of_variances, "the parts' means differ"),
         (difference_of_squares, "loses the difference in rounding"),
         (summed_statistics, "not what one device computes"),
+        (lambda x: with_variance(x, jnp.sqrt), "1e-5 under the root"),
+        (
+            lambda x: with_variance(x, lambda v: jnp.sqrt(v) + 1e-5),
+            "1e-5 under the root",
+        ),
+        (
+            lambda x: with_variance(x, lambda v: jnp.sqrt(v * 48 / 47 + 1e-5)),
+            "not what one device computes",
+        ),
         (one_mean_for_all_features, "not what one device computes"),
         (lambda x: lax.pmean(x.mean(0), "data"), "expected the shape of x"),
         (lambda x: x / 0, "not what one device computes"),
@@ -228,6 +248,7 @@ WRONG = {
     "pmap.ring_sum": [
         (lambda x: lax.psum(x, "data"), "is a collective"),
         (lambda x: lax.all_gather(x, "data").sum(0), "is a collective"),
+        (lambda x: lax.pmax(x, ("data",)), "is a collective"),
         (ring_with(whole=True), "one chunk at a time"),
         (ring_with(gather=False), "not every device ends"),
         (ring_with(place=1), "on 8 devices"),
@@ -241,6 +262,7 @@ WRONG = {
 RIGHT = [
     ("pmap.eight_answers", (jnp.array([3.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5]),)),
     ("pmap.which_train", ("FEDB",)),
+    ("pmap.which_train", ("b, d, e, f",)),
     ("pmap.last_gradient", (weighted, errors_of, PARAMS)),
     ("pmap.last_gradient", (jax.jit(weighted), errors_of, PARAMS)),
     ("pmap.normalised", (gathered,)),
