@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from helpers.check import as_array, call, exercise, expect, expect_close
+from helpers.check import Wrong, as_array, call, exercise, expect, expect_close
 
 __all__ = [
     "eight_answers",
@@ -29,7 +29,10 @@ def _pmap(function: Any, *, size: int = 8, copied: int = 0, cut: int = 1) -> Cal
     """``pmap`` over the axis "data", of ``copied`` arguments and then ``cut`` ones."""
 
     def checked(*arguments: Any) -> Any:
-        return call(function, *arguments)
+        try:
+            return call(function, *arguments)
+        except Wrong as wrong:
+            raise Wrong(f"on {size} devices, {wrong}") from wrong.__cause__
 
     devices = jax.devices("cpu")[:size]
     expect(len(devices) == size, "run the chapter's first cell, and then this one")
@@ -73,20 +76,23 @@ def eight_answers(answer: Any) -> None:
 
 
 _ABOUT_EACH = {
-    "a": "a: grad has summed over the devices already, and the mean of eight equal "
-    "sums is that sum.",
+    "a": "a: grad has summed the eighths over the devices already; what does psum make "
+    "of eight equal sums?",
     "b": "b: the mean is inside what is differentiated, and it is what you want.",
     "c": "c: a sum over eight devices of means over examples is eight times the mean.",
     "d": "d: weights that vary are not summed over for you, so the mean is yours to "
     "take.",
     "e": "e: the inner gradient is right and equal everywhere; what does a mean do to "
     "eight equal numbers?",
-    "f": "f: with varying weights each device gets an eighth of its own gradient; what "
-    "is the sum of these?",
+    "f": "f: with varying weights nothing is summed for you: each device has an eighth "
+    "of its own gradient, and what is the sum of these?",
 }
 
 
-@exercise("Which ones train?", shows="what is summed for you depends on what varies")
+@exercise(
+    "The gradient of the whole batch",
+    shows="what is summed for you depends on what varies",
+)
 def which_train(answer: Any) -> None:
     """Checks which of the steps a to f return the gradient of the whole batch.
 
@@ -203,6 +209,11 @@ def _compare_gradients(got: Any, wanted: Any, count: int, about: str) -> None:
             f"{about}, you divide by the number of all rows, filled-up ones included",
         )
         expect(
+            not close(mine[0] * 8, right),
+            f"{about}, that is an eighth of the gradient: each part is divided by "
+            "the number of all real rows, so add the parts up, and take no mean",
+        )
+        expect(
             close(mine[0], right),
             f"{about}, the gradient is not that of the mean over the real rows: do all "
             "real rows count alike, and the others not at all?",
@@ -211,7 +222,7 @@ def _compare_gradients(got: Any, wanted: Any, count: int, about: str) -> None:
 
 @exercise(
     "Batch normalisation over all devices",
-    shows="statistics of the whole batch cost two exchanges of one number per feature",
+    shows="mean and variance are those of all devices' rows, so the devices must meet",
 )
 def normalised(answer: Any) -> None:
     """Checks batch normalisation with statistics of the whole batch.
@@ -279,7 +290,7 @@ def _equations(
 
 @exercise(
     "A ring",
-    shows="an all-reduce is a reduce-scatter and an all-gather, each of N − 1 rounds",
+    shows="an all-reduce is a reduce-scatter and an all-gather, each of n − 1 rounds",
 )
 def ring_sum(answer: Any) -> None:
     """Checks an all-reduce made of messages between neighbours.

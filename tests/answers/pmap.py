@@ -44,6 +44,15 @@ def mean_of_safe_means(params, x, y, real):
     return lax.pmean(jax.tree.map(lambda g: g / own, gradients), "data")
 
 
+def mean_of_parts(params, x, y, real):
+    """Divides by the count of all devices, and then by the number of devices."""
+
+    def part(params):
+        return real_sum(params, x, y, real) / lax.psum(jnp.sum(real), "data")
+
+    return lax.pmean(jax.grad(part)(params), "data")
+
+
 def mean_over_all_rows(params, x, y, real):
     def mean(params):
         return jnp.mean(jnp.where(real, errors_of(params, x, y), 0))
@@ -187,6 +196,11 @@ def in_a_while_loop(x):
     return lax.while_loop(lambda state: state[0] < size - 1, body, (0, x, x))[1]
 
 
+def ring_for_eight(x):
+    x.reshape(8, -1)
+    return ring(x)
+
+
 def to_everybody(x):
     size = lax.axis_size("data")
     return x + sum(
@@ -206,7 +220,7 @@ WRONG = {
         ([3.5] * 8, "two lists"),
     ],
     "pmap.which_train": [
-        ("abdef", "a: grad has summed"),
+        ("abdef", "a: grad has summed the eighths"),
         ("def", "b: the mean is inside"),
         ({"b", "c", "d", "e", "f"}, "c: a sum over eight devices"),
         ("bef", "d: weights that vary"),
@@ -218,6 +232,7 @@ WRONG = {
     "pmap.last_gradient": [
         ((mean_of_means, errors_of, PARAMS), "divides by zero"),
         ((mean_of_safe_means, errors_of, PARAMS), "do all real rows count alike"),
+        ((mean_of_parts, errors_of, PARAMS), "an eighth of the gradient"),
         ((mean_over_all_rows, errors_of, PARAMS), "filled-up ones included"),
         ((sum_only, errors_of, PARAMS), "gradient of the sum"),
         ((own_gradient, errors_of, PARAMS), "they must meet"),
@@ -254,6 +269,7 @@ WRONG = {
         (ring_with(place=1), "on 8 devices"),
         (ring_with(rounds=6), "the result is not the sum"),
         (to_everybody, "to one neighbour only"),
+        (ring_for_eight, "on 4 devices"),
         (in_a_while_loop, "inside a while loop"),
         (lambda x: 8 * x, "nothing is sent"),
     ],
