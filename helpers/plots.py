@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-__all__ = ["PALETTE", "curves", "scatter"]
+__all__ = ["PALETTE", "curves", "lanes", "scatter"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
@@ -145,3 +145,53 @@ def _require_pairs(
                 f"expected as many x as y values for {label!r}, got {len(x)} and "
                 f"{len(y)}"
             )
+
+
+def lanes(
+    steps: Sequence[int],
+    *,
+    first: int = 0,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+) -> Figure:
+    """Draws what each lane of a batched loop needs, and what it waits out.
+
+    Args:
+        steps: For each lane, the turns of the loop that it needs, at least 0.
+        first: The number of the first lane.
+        x_label: What a turn is.
+        y_label: What a lane is.
+        title: One claim that the figure shows.
+
+    Returns:
+        The figure; shown when it is a cell's last value.
+
+    Raises:
+        ValueError: If there are no lanes, or a count is negative.
+    """
+    counts = [int(count) for count in steps]
+    if not counts or min(counts) < 0:
+        raise ValueError(f"expected turns of at least one lane, all >= 0, got {counts}")
+    rows = range(first, first + len(counts))
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(5.4, 3.6), layout="constrained")
+        axes.barh(rows, counts, height=0.8, color=PALETTE[0], label="needed")
+        axes.barh(
+            rows,
+            [max(counts) - count for count in counts],
+            left=counts,
+            height=0.8,
+            color="#F2D9C9",
+            edgecolor=PALETTE[1],
+            linewidth=0,
+            hatch="///",
+            label="computed and thrown away",
+        )
+        axes.set(xlabel=x_label, ylabel=y_label, title=title)
+        axes.set(xlim=(0, max(counts) or 1), ylim=(rows[-1] + 0.6, first - 0.6))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(visible=False)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    plt.close(figure)
+    return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.plots import PALETTE, curves, scatter
+from helpers.plots import PALETTE, curves, lanes, scatter
 
 
 def test_curves_draw_each_line_with_its_label_and_units():
@@ -51,3 +51,26 @@ def test_figures_refuse_nothing_and_unequal_lengths(draw):
         draw({}, x_label="x", y_label="y")
     with pytest.raises(ValueError, match="as many x as y values for 'a', got 2 and 1"):
         draw({"a": ([1, 2], [1])}, x_label="x", y_label="y")
+
+
+def test_lanes_show_what_each_needs_and_the_rest_up_to_the_longest():
+    figure = lanes([2, 5, 0], first=1, x_label="turn", y_label="number", title="Waits")
+    (axes,) = figure.axes
+    needed, wasted = axes.containers
+    assert [bar.get_width() for bar in needed] == [2, 5, 0]
+    assert [(bar.get_x(), bar.get_width()) for bar in wasted] == [
+        (2, 3),
+        (5, 0),
+        (0, 5),
+    ]
+    centres = [bar.get_y() + bar.get_height() / 2 for bar in needed]
+    assert centres == pytest.approx([1, 2, 3])
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["needed", "computed and thrown away"]
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("steps", [[], [3, -1]])
+def test_lanes_refuse_no_lanes_and_negative_counts(steps):
+    with pytest.raises(ValueError, match="expected turns of at least one lane"):
+        lanes(steps, x_label="turn", y_label="lane")
