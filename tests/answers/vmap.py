@@ -72,10 +72,7 @@ def normalises(loss, params, xs, ys, limit):
 
 def divides_by_zero(loss, params, xs, ys, limit):
     each = _each(loss, params, xs, ys)
-    norms = _norms(each)
-    zero = jnp.where(norms < 1e-4, 0, norms)
-    factors = jnp.where(zero > limit, limit / zero, 0 / zero + 1)
-    return jax.tree.map(lambda g: g.mean(0), _scaled(each, factors))
+    return jax.tree.map(lambda g: g.mean(0), _scaled(each, limit / _norms(each)))
 
 
 def clips_with_a_loop(loss, params, xs, ys, limit):
@@ -83,7 +80,7 @@ def clips_with_a_loop(loss, params, xs, ys, limit):
     for x, y in zip(xs, ys, strict=True):
         gradient = jax.grad(loss)(params, x, y)
         norm = float(np.sqrt(sum(np.sum(g**2) for g in jax.tree.leaves(gradient))))
-        factor = 1.0 if norm <= limit else limit / norm
+        factor = min(1.0, limit / norm) if norm else 1.0
         gradient = jax.tree.map(lambda g, f=factor: f * g, gradient)
         total = gradient if total is None else jax.tree.map(jnp.add, total, gradient)
     return jax.tree.map(lambda g: g / len(xs), total)
@@ -321,7 +318,7 @@ WRONG = {
         (RIGHT_AXES | {"a": (None, None)}, "nothing is mapped"),
         (RIGHT_AXES | {"a": (None, 1)}, "call a"),
         ({"a": (None, 0)}, "expected the letters"),
-        ((None, 0), "expected a dictionary"),
+        ([(None, 0)], "expected a dictionary"),
     ],
     "vmap.clipped_mean": [
         (clips_sum, "the sum of the clipped"),
