@@ -57,7 +57,11 @@ def test_lanes_show_what_each_needs_and_the_rest_up_to_the_longest():
     figure = lanes([2, 5, 0], first=1, x_label="turn", y_label="number", title="Waits")
     (axes,) = figure.axes
     needed, wasted = axes.containers
-    assert [bar.get_width() for bar in needed] == [2, 5, 0]
+    assert [(bar.get_x(), bar.get_width()) for bar in needed] == [
+        (0, 2),
+        (0, 5),
+        (0, 0),
+    ]
     assert [(bar.get_x(), bar.get_width()) for bar in wasted] == [
         (2, 3),
         (5, 0),
