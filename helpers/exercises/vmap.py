@@ -81,7 +81,14 @@ def _why(error: Exception) -> str:
         return "a dictionary in in_axes needs the keys of its argument"
     if "at least one non-None" in text:
         return "nothing is mapped; where are the 8 examples?"
-    return "the mapped axes have different lengths, or are not there; which has 8?"
+    if "inconsistent sizes" in text:
+        return "the mapped axes have different lengths; which has 8?"
+    if isinstance(error, TypeError):
+        return (
+            "the shapes of one example do not fit together; is an array that holds "
+            "something for each of the 8 examples passed whole, with None?"
+        )
+    return "the mapped axes are not there; which has 8?"
 
 
 def _clipping_problem() -> tuple[Callable, dict, np.ndarray, np.ndarray]:
@@ -296,7 +303,7 @@ def squared_norms(answer: Any) -> None:
         params = jax.tree.map(jnp.asarray, params)
         xs = jnp.asarray(rng.normal(size=(batch, width)), jnp.float32)
         ys = jnp.asarray(rng.normal(size=(batch, outputs)), jnp.float32)
-        found = call(answer, params, xs, ys)
+        found = jax.jit(lambda *arguments: call(answer, *arguments))(params, xs, ys)
         parts = _parts_by_hand(params, xs, ys)
         wanted = parts["w1"] + parts["w2"]
         found = jnp.asarray(found)
@@ -374,6 +381,7 @@ def _functions() -> list[tuple[str, Callable, tuple, tuple]]:
     return [
         ("sin(x) * 2", lambda x: jnp.sin(x) * 2, (0,), both("xs")),
         ("x - y with y shared", lambda x, y: x - y[0], (0, None), both("xs", "xs")),
+        ("sin(y), y shared", lambda x, y: jnp.sin(y), (0, None), both("xs", "w")),
         ("x * sum(x)", lambda x: x * jnp.sum(x), (0,), both("xs")),
         ("s * x with s a scalar", lambda s, x: s * x, (0, None), both("s", "w")),
         ("s * x, both mapped", lambda s, x: s * x, (0, 0), both("s", "ms")),
@@ -408,10 +416,13 @@ def own_vmap(answer: Any) -> None:
         with _without_vmap():
             mapped = call(answer, function, in_axes)
             expect(callable(mapped), "own_vmap must return a function")
-            found = call(mapped, *five)
-            if isinstance(found, tuple | list) and len(found) == 1:
-                found = found[0]
-            traced = [jax.make_jaxpr(mapped)(*args).jaxpr for args in (five, three)]
+            try:
+                found = jax.jit(lambda *args, of=mapped: call(of, *args))(*five)
+                traced = [jax.make_jaxpr(mapped)(*args).jaxpr for args in (five, three)]
+            except Wrong as error:
+                raise Wrong(f"{name} with in_axes={in_axes}: {error}") from error
+        if isinstance(found, tuple | list) and len(found) == 1:
+            found = found[0]
         wanted = jax.jit(jax.vmap(function, in_axes=in_axes))(*five)
         expect(
             jnp.shape(found) == wanted.shape,
@@ -426,6 +437,10 @@ def own_vmap(answer: Any) -> None:
             atol=1e-4,
         )
         steps = [list(_equations(jaxpr)) for jaxpr in traced]
+        expect(
+            not any("vmap" in str(e.source_info.name_stack) for e in steps[0]),
+            f"{name}: the work was done by jax.vmap; this exercise is about your own",
+        )
         expect(
             len(steps[0]) == len(steps[1]),
             f"{name}: {len(steps[0])} operations for 5 examples and {len(steps[1])} "

@@ -181,6 +181,25 @@ def maps_with_vmap(function, in_axes):
     return jax.vmap(function, in_axes=in_axes)
 
 
+def vectorises(function, in_axes):
+    def mapped(*arguments):
+        batched = dict(zip(range(len(in_axes)), in_axes, strict=True))
+        signature = ",".join(
+            "(" + ",".join(f"a{n}{i}" for i in range(a.ndim - (batched[n] == 0))) + ")"
+            for n, a in enumerate(arguments)
+        )
+        one = [a if batched[n] is None else a[0] for n, a in enumerate(arguments)]
+        rank = len(jax.eval_shape(function, *one).shape)
+        out = "(" + ",".join(f"o{i}" for i in range(rank)) + ")"
+        return jnp.vectorize(function, signature=f"{signature}->{out}")(*arguments)
+
+    return mapped
+
+
+def forgets_to_repeat(function, in_axes):
+    return own_vmap_moving_axes(function, in_axes, repeat=False)
+
+
 def loops_in_python(function, in_axes):
     def mapped(*arguments):
         size = next(
@@ -226,7 +245,7 @@ def returns_the_result(function, in_axes):
     return jnp.zeros((5, 3))
 
 
-def own_vmap_moving_axes(function, in_axes):
+def own_vmap_moving_axes(function, in_axes, *, repeat=True):
     """A batch at the last axis in place of the first, with einsum for products."""
     from jax.extend.core import Literal
 
@@ -303,7 +322,15 @@ def own_vmap_moving_axes(function, in_axes):
             (a, False) if axis is None else (jnp.moveaxis(a, 0, -1), True)
             for a, axis in pairs
         ]
-        return [jnp.moveaxis(out, -1, 0) for out, _ in run(closed, moved)]
+        size = next(len(a) for a, axis in pairs if axis == 0)
+        return [
+            jnp.moveaxis(out, -1, 0)
+            if flag
+            else jnp.stack([out] * size)
+            if repeat
+            else out
+            for out, flag in run(closed, moved)
+        ]
 
     return jax.jit(mapped)
 
@@ -313,6 +340,7 @@ WRONG = {
         (RIGHT_AXES | {"a": (0, 0)}, "what is shared gets None"),
         (RIGHT_AXES | {"b": ({"w": None, "scale": 0}, 0)}, "which has 8"),
         (RIGHT_AXES | {"b": ({"w": None}, 1)}, "needs the keys"),
+        (RIGHT_AXES | {"b": (None, 1)}, "passed whole, with None"),
         (RIGHT_AXES | {"c": ({"w": 0, "scale": 0}, None)}, "which has 8"),
         (RIGHT_AXES | {"d": 0}, "expected a pair"),
         (RIGHT_AXES | {"a": (None, None)}, "nothing is mapped"),
@@ -349,6 +377,8 @@ WRONG = {
     ],
     "vmap.own_vmap": [
         (maps_with_vmap, "do without jax.vmap"),
+        (vectorises, "done by jax.vmap"),
+        (forgets_to_repeat, "expected the shape (5, 4, 3)"),
         (loops_in_python, "a loop over the examples"),
         (loops_with_map, "is a loop over the examples"),
         (calls_with_the_batch, "in_axes="),
