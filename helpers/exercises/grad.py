@@ -188,7 +188,9 @@ def agrees(answer: Any) -> None:
         return jax.jit(lambda x: change(jax.grad(f)(x)))
 
     expect(
-        verdict(_bowl, jax.grad(_bowl)), "a right gradient was refused: is h too small?"
+        verdict(_bowl, jax.grad(_bowl)),
+        "a right gradient was refused: with a step too small, or float32, the "
+        "difference has no digits left",
     )
     expect(
         verdict(_waves, jax.grad(_waves)),
@@ -276,7 +278,13 @@ def fixed_point(answer: Any) -> None:
         not np.allclose(slopes["b"], mixed, rtol=1e-3),
         "that solves with df/dx; a pull needs it transposed: jax.vjp gives you that",
     )
-    expect_close(slopes["b"], u, "the gradient in theta is off", rtol=1e-3)
+    expect_close(
+        slopes["b"],
+        u,
+        "the gradient in theta is off: is it u that you pull through f, and did you "
+        "solve it to convergence?",
+        rtol=1e-3,
+    )
     expect_close(
         slopes["a"],
         np.outer(u, wanted),
