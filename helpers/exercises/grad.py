@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -157,7 +158,7 @@ def _wrong_rule() -> Callable:
         (x,), (change,) = primals, tangents
         return power(x), 2.02 * x * change
 
-    return lambda x: jnp.sum(power(x))
+    return jax.jit(lambda x: jnp.sum(power(x)))
 
 
 @jax.jit
@@ -168,6 +169,10 @@ def _waves(x: Any) -> Any:
 @jax.jit
 def _bowl(x: Any) -> Any:
     return jnp.sum(jnp.roll(x, 1) ** 2 * x) / 3
+
+
+def _scaled_slopes(f: Callable, x: Any, factors: Any) -> Any:
+    return factors * jax.grad(f)(x)
 
 
 @exercise("Trust, but check", shows="a difference needs digits, and no derivative")
@@ -184,9 +189,16 @@ def agrees(answer: Any) -> None:
         expect(np.size(said) == 1, "answer True or False, one for the whole gradient")
         return bool(said)
 
-    def changed(f: Callable, change: Callable) -> Callable:
-        return jax.jit(lambda x: change(jax.grad(f)(x)))
+    def scaled(f: Callable, factors: Any) -> Callable:
+        factors = np.broadcast_to(np.asarray(factors, "float64"), x.shape)
+        return partial(slopes_of[f], factors=factors)
 
+    def one(place: int, factor: float) -> np.ndarray:
+        return np.where(np.arange(len(x)) == place, factor, 1.0)
+
+    # One compiled gradient for each function serves all the planted errors.
+    slopes_of = {f: jax.jit(partial(_scaled_slopes, f)) for f in (_waves, _bowl)}
+    steepest = int(np.argmax(np.abs(np.cos(x) * np.arange(1, 51))))
     expect(
         verdict(_bowl, jax.grad(_bowl)),
         "a right gradient was refused: with a step too small, or float32, the "
@@ -200,24 +212,26 @@ def agrees(answer: Any) -> None:
     by_hand = lambda x: jnp.cos(x) * jnp.arange(1, 51) / 50  # noqa: E731
     expect(verdict(_waves, by_hand), "a right gradient, written by hand, was refused")
     planted = {
-        "with the wrong sign": lambda g: -g,
-        "of zeros": lambda g: 0 * g,
-        "twice too large": lambda g: 2 * g,
-        "with its entries in reverse": lambda g: g[::-1],
-        "with a NaN in it": lambda g: g.at[3].set(jnp.nan),
-        "off by one part in a thousand": lambda g: 1.001 * g,
-        "off by one part in a thousand in the entry of the largest slope": lambda g: (
-            g.at[jnp.argmax(jnp.abs(g))].multiply(1.001)
+        "with the wrong sign": -1.0,
+        "of zeros": 0.0,
+        "twice too large": 2.0,
+        "with a NaN in it": one(3, np.nan),
+        "off by one part in a thousand": 1.001,
+        "off by one part in a thousand in the entry of the largest slope": one(
+            steepest, 1.001
         ),
-        "off by one part in a thousand in a single entry": lambda g: g.at[7].multiply(
-            0.999
-        ),
+        "off by one part in a thousand in a single entry": one(7, 0.999),
     }
-    for name, change in planted.items():
-        wrong = changed(_waves, change)
+    for name, factors in planted.items():
+        wrong = scaled(_waves, factors)
         expect(not verdict(_waves, wrong), f"a gradient {name} has passed")
+    reverse = jax.jit(lambda x: jax.grad(_waves)(x)[::-1])
     expect(
-        not verdict(_bowl, changed(_bowl, lambda g: g.at[9].multiply(1.001))),
+        not verdict(_waves, reverse),
+        "a gradient with its entries in reverse has passed",
+    )
+    expect(
+        not verdict(_bowl, scaled(_bowl, one(9, 1.001))),
         "right for one function; for another, an error of one part in a thousand in "
         "a single entry has passed",
     )
@@ -302,8 +316,12 @@ def fixed_point(answer: Any) -> None:
 
 
 def _check_slow(answer: Any) -> None:
-    """A contraction of hundreds of steps: right, and in little memory."""
-    n = 1024
+    """A contraction of hundreds of steps: right, and in memory that they do not fill.
+
+    The vector is so short that a rule which solves with the n times n matrix of
+    derivatives passes: its memory does not grow with the steps.
+    """
+    n = 16
     theta = jnp.linspace(-0.003, 0.003, n)
 
     def total(theta: Any) -> Any:
@@ -323,7 +341,7 @@ def _check_slow(answer: Any) -> None:
     )
     reserved = call(lambda: _temporaries_bytes(jax.grad(total), theta))
     expect(
-        reserved < 40 * 4 * n,
+        reserved < 100 * 4 * n,
         f"the gradient reserves {reserved:,} bytes for {n} numbers: something is kept "
         "for each step",
     )

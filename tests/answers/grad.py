@@ -280,6 +280,17 @@ def powers_of_the_pull(pull, care):
     return jax.lax.fori_loop(0, 2000, body, (care, care))[0]
 
 
+def with_the_matrix(pull, care):
+    """Another right way: a linear system in the n times n matrix of derivatives."""
+    matrix = jax.vmap(pull)(jnp.eye(len(care)))
+    return jnp.linalg.solve(jnp.eye(len(care)) - matrix.T, care)
+
+
+def jitted_inside(f, gradient, x):
+    gradient = jax.jit(gradient)
+    return differences(f, gradient, x, dtype="float64", h=1e-5, compare=close)
+
+
 WRONG = {
     "grad.freezing": [
         ([1.6, 2.2], "passes layers 10 and 9 alone"),
@@ -333,6 +344,7 @@ WRONG = {
         (with_rule(solved, jnp.ones_like), "in start must be 0"),
         (unrolled, "kept for each step"),
         (a_few_steps, "not the fixed point"),
+        (partial(unrolled, steps=200), "kept for each step"),
     ],
 }
 
@@ -344,5 +356,7 @@ RIGHT = [
     ("grad.hessian_diagonal", (by_a_loop_in_place,)),
     ("grad.agrees", (along_random_directions,)),
     ("grad.fixed_point", (with_rule(solved),)),
+    ("grad.agrees", (jitted_inside,)),
     ("grad.fixed_point", (with_rule(powers_of_the_pull),)),
+    ("grad.fixed_point", (with_rule(with_the_matrix),)),
 ]
