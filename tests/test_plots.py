@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.plots import PALETTE, curves, lanes, scatter
+from helpers.plots import PALETTE, curves, scatter, timeline
 
 
 def test_curves_draw_each_line_with_its_label_and_units():
@@ -78,3 +79,30 @@ def test_lanes_show_what_each_needs_and_the_rest_up_to_the_longest():
 def test_lanes_refuse_no_lanes_and_negative_counts(steps):
     with pytest.raises(ValueError, match="expected turns of at least one lane"):
         lanes(steps, x_label="turn", y_label="lane")
+def test_timeline_draws_one_mark_a_call_and_names_what_occurs():
+    figure = timeline(
+        {"as called": ["traced", "cached", "traced"], "mended": ["traced", "cached"]},
+        labels=["f(1)", "f(2)", "f(3.0)"],
+        title="Two traces",
+    )
+    (axes,) = figure.axes
+    drawn = {marks.get_label(): marks.get_offsets() for marks in axes.collections}
+    assert sorted(map(tuple, drawn["traced"].tolist())) == [(1, 0), (1, 1), (3, 0)]
+    assert len(drawn["cached"]) == 2 and "compiled" not in drawn
+    assert [tick.get_text() for tick in axes.get_xticklabels()][2] == "f(3.0)"
+    assert [tick.get_text() for tick in axes.get_yticklabels()][0] == "as called"
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("calls", "labels", "message"),
+    [
+        ({}, (), "at least one call, got none"),
+        ({"f": []}, (), "at least one call, got none"),
+        ({"f": ["cached"]}, ("a", "b"), "expected 1 labels, got 2"),
+        ({"f": ["hit"]}, (), "among traced, compiled, cached, got 'hit'"),
+    ],
+)
+def test_timeline_refuses_what_it_cannot_draw(calls, labels, message):
+    with pytest.raises(ValueError, match=message):
+        timeline(calls, labels=labels)
