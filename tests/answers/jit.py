@@ -8,6 +8,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import jit
 from jax.extend.core import jaxpr_as_fun
 
 
@@ -238,7 +239,7 @@ WRONG = {
         (unrounded, "no half a call"),
         (always_finite, "math.inf"),
         (never_below_two, "may already be the faster one"),
-        (lambda *times: None, "is a return missing"),
+        (lambda first, *others: (first, *others), "got a tuple"),
     ],
     "jit.collatz": [
         (collatz_in_python, "a Python while, if, range or int()"),
@@ -262,7 +263,8 @@ WRONG = {
         (eager_bucket, "under jax.jit"),
     ],
     "jit.my_jit": [
-        (jax.jit, "expected 1 runs"),
+        (lambda f, static=(): jit(f, static_argnums=static), "may not use jax.jit"),
+        (lambda f, static=(): jax.jit(f, static_argnums=static), "may not use jax.jit"),
         (jit_with(cached=False), "must run no more times"),
         (jit_with(baked=True), "reach the program"),
         (jit_with(kind=lambda leaf: jnp.shape(leaf)), "a strong float32 after a weak"),
