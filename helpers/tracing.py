@@ -32,7 +32,8 @@ class Call:
         number: Which call it was, from 1.
         traces: What each trace during the call saw, such as ``"f(float32[8]*, n=3)"``;
             a star marks a weak type, and static values stand as they are.
-        compiles: How many programs the compiler made of the function during the call.
+        compiles: How many programs were made of the function during the call, those
+            that JAX found in its cache on disk included.
     """
 
     number: int
@@ -41,7 +42,7 @@ class Call:
 
     @property
     def outcome(self) -> str:
-        """``"traced"``, ``"compiled"`` from an older trace, or ``"cached"``."""
+        """``"traced"``, ``"compiled"`` from an older trace, or else ``"cached"``."""
         return "traced" if self.traces else "compiled" if self.compiles else "cached"
 
     def __str__(self) -> str:
@@ -76,6 +77,8 @@ class Watched:
 
     def __init__(self, function: Callable, **options: Any) -> None:
         """Jits the function with the options of ``jax.jit``."""
+        if not callable(function):
+            raise ValueError(f"expected a function, got {function!r}")
         name = getattr(function, "__name__", type(function).__name__)
         self.calls: list[Call] = []
         self._seen: list[str] = []
@@ -106,7 +109,7 @@ class Watched:
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """What each trace so far saw, those of ``lower`` and ``trace`` included."""
+        """What each trace so far saw, those of ``lower`` included."""
         return tuple(self._seen)
 
     @property
@@ -126,7 +129,11 @@ def watch(function: Callable, **options: Any) -> Watched:
         **options: Options of ``jax.jit``, such as ``static_argnames``.
 
     Returns:
-        A function that is called like the jitted one.
+        An object that is called like the jitted function; it does not bind ``self``,
+        so watch no methods. A call that raises is not in its log.
+
+    Raises:
+        ValueError: If there is no function to jit.
     """
     return Watched(function, **options)
 

@@ -90,6 +90,11 @@ def test_errors_pass_and_the_log_goes_on():
     assert [call.outcome for call in f.calls] == ["traced"]
 
 
+def test_only_functions_can_be_watched():
+    with pytest.raises(ValueError, match="expected a function, got 3"):
+        watch(3)
+
+
 def test_compilations_lists_eager_operations_too_and_stops():
     with compilations() as compiled:
         jnp.cosh(np.ones(7, np.float32)) + np.ones(7, np.float32)

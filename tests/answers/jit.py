@@ -22,6 +22,37 @@ def unrounded(first_s, later_s, other_s):
     return (first_s - later_s) / (other_s - later_s)
 
 
+def rounded(first_s, later_s, other_s):
+    if first_s <= other_s:
+        return 1
+    return (
+        math.inf if later_s >= other_s else round(unrounded(first_s, later_s, other_s))
+    )
+
+
+def always_one_more(first_s, later_s, other_s):
+    if first_s <= other_s:
+        return 1
+    return (
+        math.inf
+        if later_s >= other_s
+        else int(unrounded(first_s, later_s, other_s)) + 1
+    )
+
+
+def infinity_as_text(first_s, later_s, other_s):
+    found = rounded_up(first_s, later_s, other_s)
+    return "inf" if found == math.inf else found
+
+
+def rounded_up(first_s, later_s, other_s):
+    if first_s <= other_s:
+        return 1
+    if later_s >= other_s:
+        return np.inf
+    return np.ceil(unrounded(first_s, later_s, other_s))
+
+
 def always_finite(first_s, later_s, other_s):
     saving_s = max(other_s - later_s, 1e-9)
     return max(1, math.ceil((first_s - later_s) / saving_s))
@@ -78,6 +109,23 @@ def collatz_under_python_if(n):
     return jax.lax.while_loop(lambda c: c[0] != 1, step, (n, 0))[1]
 
 
+def collatz_from_a_table(n):
+    table = {1: 0, 2: 1, 3: 7, 6: 8, 7: 16, 27: 111, 97: 118}
+    return jnp.array([table.get(i, 0) for i in range(100)])[n]
+
+
+def collatz_by_cond(n):
+    def step(carry):
+        n, steps = carry
+        n = jax.lax.cond(n % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, n)
+        return {"n": n, "steps": steps + 1}
+
+    start = {"n": jnp.asarray(n, jnp.int32), "steps": jnp.int32(0)}
+    return jax.lax.while_loop(
+        lambda c: c["n"] > 1, lambda c: step((c["n"], c["steps"])), start
+    )["steps"]
+
+
 def collatz_of_scalars(n):
     return jax.lax.while_loop(
         lambda c: jnp.ravel(c[0])[0] != 1,
@@ -123,6 +171,37 @@ def repeated_padding(function):
 
 def eager_bucket(function):
     return lambda x: function(padded(x, size_of(x)), len(x))
+
+
+def padded_under_jit(function):
+    jitted = jax.jit(
+        lambda x, length: function(jnp.pad(x, (0, size_of(x) - len(x))), length)
+    )
+    return lambda x: jitted(x, len(x))
+
+
+def jitted_in_each_call(function):
+    return lambda x: jax.jit(lambda *given: function(*given))(
+        padded(x, size_of(x)), len(x)
+    )
+
+
+def never_calls(function):
+    return lambda x: (x.sum(), len(x), 0.0)
+
+
+def compiled_by_size(function):
+    programs = {}
+
+    def apply(x):
+        size = size_of(x)
+        if size not in programs:
+            shapes = (size,), ()
+            kinds = map(jax.ShapeDtypeStruct, shapes, ("float32", "int32"))
+            programs[size] = jax.jit(function).lower(*kinds).compile()
+        return programs[size](padded(x, size), np.int32(len(x)))
+
+    return apply
 
 
 def one_size(function):
@@ -198,6 +277,10 @@ def jit_of(
     return call
 
 
+def kind_by_class(leaf):
+    return jnp.shape(leaf), jnp.result_type(leaf), isinstance(leaf, int | float)
+
+
 def jit_with(**changes):
     return functools.partial(jit_of, **changes)
 
@@ -233,10 +316,14 @@ WRONG = {
         ([1, 3, 4, 5, 6, 7, 8], "narrowed to float32"),
         ([0, 2, 3, 4, 5, 6], "numbered from 1"),
         ("134567", "expected a list"),
+        ([1.5, 3, 4, 5, 6, 7], "the numbers 1 to 8"),
     ],
     "jit.break_even_calls": [
         (no_first_call, "the first call counts as one"),
-        (unrounded, "no half a call"),
+        (unrounded, "no part of a call"),
+        (rounded, "no part of a call"),
+        (always_one_more, "when both have taken the same"),
+        (infinity_as_text, "drop the quotes"),
         (always_finite, "math.inf"),
         (never_below_two, "may already be the faster one"),
         (lambda first, *others: (first, *others), "got a tuple"),
@@ -246,7 +333,9 @@ WRONG = {
         (collatz_under_python_if, "a Python while, if, range or int()"),
         (functools.partial(collatz_of, start=1), "not the numbers on the way"),
         (functools.partial(collatz_of, turns=100), "must be 111, got 100"),
+        (functools.partial(collatz_of, turns=200), "a fixed number of turns"),
         (functools.partial(collatz_of, kind=float), "an integer type"),
+        (collatz_from_a_table, "a table"),
         (lambda n: collatz_of_scalars(n)[0], "expected one number"),
         (
             functools.cache(jax.jit(collatz_in_python, static_argnums=0)),
@@ -258,6 +347,9 @@ WRONG = {
         (every_fifty, "more than 11 traces"),
         (static_length, "a trace a length"),
         (padded_in_jax, "pad with NumPy"),
+        (padded_under_jit, "before it meets jit"),
+        (jitted_in_each_call, "must serve all calls"),
+        (never_calls, "never called"),
         (padded_length, "not the size with the padding"),
         (repeated_padding, "the padding must be zeros"),
         (eager_bucket, "under jax.jit"),
@@ -265,6 +357,8 @@ WRONG = {
     "jit.my_jit": [
         (lambda f, static=(): jit(f, static_argnums=static), "may not use jax.jit"),
         (lambda f, static=(): jax.jit(f, static_argnums=static), "may not use jax.jit"),
+        (lambda f, static=(): jit(lambda *a: f(*a), static_argnums=static), "jax.jit"),
+        (jit_with(kind=kind_by_class), "JAX's array of a weak type"),
         (jit_with(cached=False), "must run no more times"),
         (jit_with(baked=True), "reach the program"),
         (jit_with(kind=lambda leaf: jnp.shape(leaf)), "a strong float32 after a weak"),
@@ -284,9 +378,12 @@ RIGHT = [
     ("jit.which_trace", (np.array([7, 6, 5, 4, 3, 1]),)),
     ("jit.break_even_calls", (by_counting,)),
     ("jit.collatz", (jax.jit(collatz_of),)),
-    ("jit.collatz", (functools.partial(collatz_of, turns=200),)),
+    ("jit.collatz", (collatz_by_cond,)),
+    ("jit.break_even_calls", (rounded_up,)),
     ("jit.bucketed", (one_size,)),
+    ("jit.bucketed", (compiled_by_size,)),
     ("jit.bucketed", (hundreds,)),
     ("jit.my_jit", (jit_of,)),
+    ("jit.my_jit", (jit_with(kind=jax.typeof),)),
     ("jit.my_jit", (jit_by_return_shape,)),
 ]
