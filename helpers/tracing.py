@@ -21,7 +21,10 @@ __all__ = ["Call", "Watched", "compilations", "explained", "watch"]
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_LOCATION = re.compile(r"( id=\d+)|( defined)? at \S+:\d+(:\d+)?( \(.*?\))?")
+# Places, and the empty set of mesh axes that some types carry.
+_LOCATION = re.compile(
+    r"( id=\d+)|( defined)? at \S+:\d+(:\d+)?( \(.*?\))?|(?<=\])\(\{\}\)"
+)
 
 
 @dataclass(frozen=True)

@@ -113,5 +113,6 @@ def test_jax_explains_as_many_misses_as_there_are_traces():
             f(x)
     assert len(misses) == len(f.traces) == 4
     assert "never seen function" in misses[0] and "weak_type" in misses[1]
+    assert misses[3].endswith("before f32[3]") and "({})" not in "".join(misses)
     assert not any("/" in miss or ".py" in miss or "id=" in miss for miss in misses)
     assert (logger.handlers, logger.propagate) == before

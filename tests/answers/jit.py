@@ -277,6 +277,20 @@ def jit_of(
     return call
 
 
+def one_argument_one_result(function, static_argnums=()):
+    """The chapter's small_jit, keyed as it should be."""
+    programs = {}
+
+    def call(x):
+        key = jax.tree.structure(x), *map(kind, jax.tree.leaves(x))
+        if key not in programs:
+            programs[key] = jaxpr_as_fun(jax.make_jaxpr(function)(x))
+        (result,) = programs[key](x)
+        return result
+
+    return call
+
+
 def kind_by_class(leaf):
     return jnp.shape(leaf), jnp.result_type(leaf), isinstance(leaf, int | float)
 
@@ -335,6 +349,8 @@ WRONG = {
         (functools.partial(collatz_of, turns=100), "must be 111, got 100"),
         (functools.partial(collatz_of, turns=200), "a fixed number of turns"),
         (functools.partial(collatz_of, kind=float), "an integer type"),
+        (functools.partial(collatz_of, turns=1000), "however large"),
+        (jax.jit(collatz_in_python, static_argnums=0), "a static n"),
         (collatz_from_a_table, "a table"),
         (lambda n: collatz_of_scalars(n)[0], "expected one number"),
         (
@@ -348,7 +364,7 @@ WRONG = {
         (static_length, "a trace a length"),
         (padded_in_jax, "pad with NumPy"),
         (padded_under_jit, "before it meets jit"),
-        (jitted_in_each_call, "must serve all calls"),
+        (jitted_in_each_call, "outside apply"),
         (never_calls, "never called"),
         (padded_length, "not the size with the padding"),
         (repeated_padding, "the padding must be zeros"),
@@ -358,6 +374,7 @@ WRONG = {
         (lambda f, static=(): jit(f, static_argnums=static), "may not use jax.jit"),
         (lambda f, static=(): jax.jit(f, static_argnums=static), "may not use jax.jit"),
         (lambda f, static=(): jit(lambda *a: f(*a), static_argnums=static), "jax.jit"),
+        (one_argument_one_result, "a tree of several leaves"),
         (jit_with(kind=kind_by_class), "JAX's array of a weak type"),
         (jit_with(cached=False), "must run no more times"),
         (jit_with(baked=True), "reach the program"),
