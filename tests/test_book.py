@@ -11,7 +11,7 @@ import pytest
 import yaml
 from test_exercises import WRONG
 
-from helpers import diagrams, plots
+from helpers import diagrams, plots, timelines
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
@@ -42,7 +42,8 @@ PRAISE = re.compile(
     r"\b(seamless\w*|powerful|revolutionary|simply|magic\w*|just|effortless\w*)\b", re.I
 )
 WIDTH = 76
-FIGURES = [name for name in plots.__all__ + diagrams.__all__ if name.islower()]
+DRAWN = plots.__all__ + timelines.__all__ + diagrams.__all__
+FIGURES = [name for name in DRAWN if name.islower()]
 DRAWS = re.compile(rf"^({'|'.join(FIGURES)})\(", re.M)
 
 

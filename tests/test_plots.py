@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.plots import PALETTE, curves, lanes, scatter
-from helpers.plots import PALETTE, curves, scatter, timeline
+from helpers.plots import PALETTE, curves, scatter
+from helpers.timelines import lanes, timeline
 
 
 def test_curves_draw_each_line_with_its_label_and_units():
@@ -79,6 +79,8 @@ def test_lanes_show_what_each_needs_and_the_rest_up_to_the_longest():
 def test_lanes_refuse_no_lanes_and_negative_counts(steps):
     with pytest.raises(ValueError, match="expected turns of at least one lane"):
         lanes(steps, x_label="turn", y_label="lane")
+
+
 def test_timeline_draws_one_mark_a_call_and_names_what_occurs():
     figure = timeline(
         {"as called": ["traced", "cached", "traced"], "mended": ["traced", "cached"]},
