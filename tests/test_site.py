@@ -397,3 +397,10 @@ def test_transparent_pictures_stay_as_they_are(tmp_path: Path) -> None:
     before = picture.read_bytes()
     slim._lighten(picture)
     assert picture.read_bytes() == before
+
+
+def test_compact_keeps_every_declaration() -> None:
+    css = "a:hover{color: red; background: url(x);}\n@media (width: 3px){b{top: 0 1px}}"
+    assert styles.compact(css) == (
+        "a:hover{color:red;background:url(x)}\n@media (width: 3px){b{top:0 1px}}"
+    )

@@ -28,9 +28,16 @@ UNPUBLISHED = shutil.ignore_patterns("*.map", ".*", "*webpack-macros.html", "rep
 OWN_STYLE = "book.css"
 STYLESHEET = re.compile(r'<link\b[^>]*rel="stylesheet"[^>]*>\s*')
 STATIC_HREF = re.compile(r'href="([^"]*?_static/)([^"?]+)')
-# Names, operators, punctuation and spaces are half the spans of highlighted code and a
-# tenth of a page; they keep the colour of the text around them.
-PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
+# Names, numbers, operators, punctuation and spaces are most spans of highlighted code
+# and a fifth of a page; they keep the colour of the text around them. So do the words
+# of code in a sentence.
+PLAIN_CODE = re.compile(
+    r'<span class="(?:n|o|p|w|mi|mf|nn|ow|pre|sa|si)">([^<]*)</span>'
+)
+# Pygments begins a block so for the sake of a first line that is empty.
+EMPTY_START = re.compile(r"<pre><span></span>(?!\n)")
+# Bootstrap's layout, which MyST-NB's own styles then undo.
+CONTAINER = re.compile(r'(<div class="cell_(?:input|output)) docutils container"')
 TABS_SCRIPT = re.compile(r"<script\b[^>]*design-tabs\.js[^>]*></script>\s*")
 FIGURE = re.compile(
     r'<img\b(?![^>]*\bwidth=)([^>]*?src="[^"]*\b(_images/[^"]+)"[^>]*?)/?>'
@@ -86,6 +93,8 @@ def _lighten(picture: Path) -> None:
 def _tidied(page: str) -> str:
     """Returns a page without what only weighs on its readers."""
     page = PLAIN_CODE.sub(r"\1", page)
+    page = EMPTY_START.sub("<pre>", page)
+    page = CONTAINER.sub(r'\1"', page)
     # Docutils calls this a list but does not call its children list items.
     page = page.replace('role="list" class="citation-list"', 'class="citation-list"')
     return page if "sd-tab-set" in page else TABS_SCRIPT.sub("", page)
@@ -137,6 +146,7 @@ def _write_styles(static: Path, pages: Iterable[str], words: set[str]) -> str:
     theirs.append(styles.icons(outlines.read_text("utf-8"), pages))
     # Rules outside a layer win over those inside, however specific the theme's are.
     layers = "@layer theme{" + "\n".join(theirs) + "}\n" + own
+    layers = styles.compact(layers)
     return _write_named(static, "book", NOTICE + styles.drop_unused_variables(layers))
 
 

@@ -188,6 +188,20 @@ def icons(script: str, pages: Iterable[str]) -> str:
     return "\n".join(rules)
 
 
+def compact(css: str) -> str:
+    """Takes the spaces out that stand between a declaration's parts.
+
+    Args:
+        css: A stylesheet as this module writes it, without comments or strings in
+            which a semicolon stands before something like a declaration.
+
+    Returns:
+        The same rules in fewer bytes.
+    """
+    css = re.sub(r"([{;])\s*([-\w]+):\s+", r"\1\2:", css)
+    return re.sub(r";\s*}", "}", css)
+
+
 def formula_font(font: Path) -> str:
     """Returns the stylesheet of pages with formulas.
 
