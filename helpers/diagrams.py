@@ -15,14 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from helpers.plots import STYLE
+
 __all__ = ["holdings"]
 
-_STYLE = {
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "font.size": 10,
-    "savefig.dpi": 150,
-}
 _OUTLINE, _EMPTY = "#555555", "#F2F2F2"
 # Perceptually ordered and safe for colour-blind readers; the letters say it again.
 _RAMP = "viridis"
@@ -61,7 +57,7 @@ def holdings(arrays: Mapping[str, Any], *, title: str = "") -> Figure:
                 f"{list(held)}"
             )
     step = _SIDE + _GAP
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
             figsize=(5.4, 0.55 + 0.52 * (len(parts) + 0.5)), layout="constrained"
         )
@@ -80,7 +76,7 @@ def holdings(arrays: Mapping[str, Any], *, title: str = "") -> Figure:
         axes.set_ylim(-len(parts) * step + _GAP - 0.1, 0.9)
         axes.set_aspect("equal")
         axes.axis("off")
-        axes.set_title(title, loc="left", fontsize=11)
+        axes.set_title(title)
     plt.close(figure)
     return figure
 
