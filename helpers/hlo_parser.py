@@ -151,6 +151,12 @@ def parse(text: str) -> Module:
             "line 1, column 1: expected text that starts with 'HloModule ', "
             f"got {text[:40]!r}"
         )
+    return _module(text)
+
+
+# A chapter asks several questions of one program; a module cannot be changed.
+@functools.lru_cache(maxsize=8)
+def _module(text: str) -> Module:
     reader = _Reader(text)
     number, line = 1, reader.lines[0]
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from addresses import Addresses
 from pins import COMPANIONS, exact
 
-OTHERS = ("matplotlib", "ml-dtypes", "numpy", "opt-einsum", "scipy")
+OTHERS = ("flatbuffers", "matplotlib", "ml-dtypes", "numpy", "opt-einsum", "scipy")
 METADATA = {
     "cellView": "form",
     "jupyter": {"source_hidden": True},
