@@ -8,6 +8,7 @@ asked otherwise; norms, scores and the loss are float32.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from helpers.model_config import ModelConfig
+from helpers.model_parameters import Parameter, is_parameter, parameter_table
 
 __all__ = [
     "Layout",
@@ -41,10 +43,12 @@ class Layout:
     Attributes:
         mesh: The devices.
         rules: The mesh axis, or axes, of each name; a name without a rule is not cut.
+        gathered: Names of parameters' axes that are made whole before use (FSDP).
     """
 
     mesh: Mesh
     rules: Mapping[str, str | tuple[str, ...]]
+    gathered: tuple[str, ...] = ("embed",)
 
     def sharding(self, *axes: str | None) -> NamedSharding:
         """How an array whose axes have these names is cut.
@@ -57,6 +61,24 @@ class Layout:
         """
         cut = (None if axis is None else self.rules.get(axis) for axis in axes)
         return NamedSharding(self.mesh, PartitionSpec(*cut))
+
+    def ready(self, parameter: Parameter, array: jax.Array, dtype: Any) -> jax.Array:
+        """Makes a parameter ready for use: narrow first, then gathered.
+
+        Args:
+            parameter: Its entry in the table.
+            array: The parameter, or one layer of it.
+            dtype: The type of products.
+
+        Returns:
+            The array, whole along the axes in ``gathered``, if it has any of them.
+        """
+        if not set(self.gathered) & set(parameter.axes):
+            return array
+        axes = parameter.axes[-array.ndim :]
+        kept = (None if axis in self.gathered else axis for axis in axes)
+        narrow = array.astype(dtype)
+        return jax.lax.with_sharding_constraint(narrow, self.sharding(*kept))
 
 
 def _norm(
@@ -224,25 +246,35 @@ def apply(
             f"expected at most {config.positions} tokens, got {tokens.shape[1]}"
         )
 
+    table = parameter_table(config)
+
     def place(x: jax.Array) -> jax.Array:
         if layout is None:
             return x
         cut = layout.sharding("batch", "sequence", "features")
         return jax.lax.with_sharding_constraint(x, cut)
 
+    def ready(entry: Any, arrays: Any) -> Any:
+        if layout is None:
+            return arrays
+        each = functools.partial(layout.ready, dtype=dtype)
+        return jax.tree.map(each, entry, arrays, is_leaf=is_parameter)
+
     def layer(x: jax.Array, p: dict[str, Any]) -> tuple[jax.Array, None]:
-        return place(_layer(config, expert_room, x, p)), None
+        return place(_layer(config, expert_room, x, ready(table["layers"], p))), None
 
     if remat != "none":
         layer = jax.checkpoint(layer, policy=REMAT[remat], prevent_cse=False)
-    x = parameters["embedding"].astype(dtype)[tokens]
+    x = parameters["embedding"][tokens].astype(dtype)
     if config.scale_embedding:
         x = x * jnp.asarray(config.width**0.5, dtype)
     if config.positions:
         x = x + parameters["positions"].astype(dtype)[: tokens.shape[1]]
     x, _ = jax.lax.scan(layer, place(x), parameters["layers"])
     x = _norm(config, parameters["final_norm"], x)
-    last = parameters["embedding"].T if config.tied else parameters["unembedding"]
+    name = "embedding" if config.tied else "unembedding"
+    last = ready(table[name], parameters[name])
+    last = last.T if config.tied else last
     logits = jnp.einsum(
         "btd,dv->btv", x, last.astype(dtype), preferred_element_type=jnp.float32
     )

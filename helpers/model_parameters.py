@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from helpers.model_config import ModelConfig
 
-__all__ = ["Parameter", "init", "parameter_count", "parameter_table"]
+__all__ = ["Parameter", "init", "is_parameter", "parameter_count", "parameter_table"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Parameter:
     scale: float | None
 
 
-def _is_parameter(leaf: Any) -> bool:
+def is_parameter(leaf: Any) -> bool:
+    """Whether a leaf is an array of the table: for ``jax.tree.map``'s ``is_leaf``."""
     return isinstance(leaf, Parameter)
 
 
@@ -139,7 +140,7 @@ def parameter_count(config: ModelConfig, active: bool = False) -> int:
     """
     chosen = config.experts_per_token if active else config.experts
     total = 0
-    for leaf in jax.tree.leaves(parameter_table(config), is_leaf=_is_parameter):
+    for leaf in jax.tree.leaves(parameter_table(config), is_leaf=is_parameter):
         size = math.prod(leaf.shape)
         if "experts" in leaf.axes:
             size = size // config.experts * chosen
@@ -158,7 +159,7 @@ def init(config: ModelConfig, key: jax.Array, dtype: Any = "float32") -> dict[st
     Returns:
         A tree of arrays, the layers' stacked along a leading axis L.
     """
-    leaves, tree = jax.tree.flatten(parameter_table(config), is_leaf=_is_parameter)
+    leaves, tree = jax.tree.flatten(parameter_table(config), is_leaf=is_parameter)
 
     def draw(place: int, leaf: Parameter) -> jax.Array:
         if not leaf.scale:
