@@ -24,7 +24,6 @@ __all__ = [
     "Array",
     "Counts",
     "Phases",
-    "Problem",
     "add_counts",
     "count",
     "cycles",
@@ -68,14 +67,8 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A matrix product as an array sees it, the same for all three dataflows.
-
-    Attributes:
-        stream: Operands that pass a cell for one tile, one a cycle.
-        over_rows: The length that lies along the array's rows of cells, in tiles.
-        over_cols: The length that lies along its columns.
-    """
+class _Problem:
+    """What passes a cell for one tile, and the lengths cut into tiles."""
 
     stream: int
     over_rows: int
@@ -119,7 +112,8 @@ class Counts:
         b_reads: Elements of B that enter.
         sum_writes: Results that leave the array: partial sums if K is cut into tiles.
         sum_reads: Partial sums that the accumulators outside read, to add to them.
-        moves: Copies of a value from one cell's register to its neighbour's.
+        operand_moves: Copies of an element of A or B from a cell to its neighbour.
+        sum_passes: Times that a cell passes on a sum and adds nothing to it.
     """
 
     cycles: int
@@ -129,7 +123,8 @@ class Counts:
     b_reads: int
     sum_writes: int
     sum_reads: int
-    moves: int
+    operand_moves: int
+    sum_passes: int
 
     @property
     def utilization(self) -> float:
@@ -163,16 +158,15 @@ def count(m: int, k: int, n: int, array: Array) -> Counts:
     if array.dataflow == "os":
         a_reads, b_reads = to_right, k * n * down
         sums = m * n
-        moves = b_reads * (array.rows - 1)
+        down_moves, sum_passes = b_reads * (array.rows - 1), n * _hops(m, array.rows)
     else:
         kept = k * n if array.dataflow == "ws" else m * k
         a_reads, b_reads = to_right, kept
         if array.dataflow == "is":
             a_reads, b_reads = kept, to_right
         sums = m * n * down
-        moves = sums * (array.rows - 1)
-    # Weights on their way in (or sums on their way out) take one hop for each row.
-    moves += p.over_cols * _hops(p.over_rows, array.rows) + to_right * (array.cols - 1)
+        down_moves = p.over_cols * _hops(p.over_rows, array.rows)
+        sum_passes = sums * array.rows - m * k * n
     total = cycles(m, k, n, array)
     return Counts(
         cycles=total,
@@ -182,7 +176,8 @@ def count(m: int, k: int, n: int, array: Array) -> Counts:
         b_reads=b_reads,
         sum_writes=sums,
         sum_reads=sums - m * n,
-        moves=moves,
+        operand_moves=down_moves + to_right * (array.cols - 1),
+        sum_passes=sum_passes,
     )
 
 
@@ -224,7 +219,6 @@ def phases(m: int, k: int, n: int, array: Array) -> Phases:
     tiles = _tiles(p, array)
     skew = array.rows + array.cols - 2
     load, drain = (0, array.rows - 1) if array.dataflow == "os" else (array.rows, 0)
-    # The last tile's own rows, not the array's, decide when its last sum leaves.
     if not array.overlap:
         return Phases(tiles * load, tiles * p.stream, tiles * skew, tiles * drain)
     wait = (tiles - 1) * (interval(m, k, n, array) - p.stream)
@@ -272,16 +266,13 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
     )
 
 
-def _problem(m: int, k: int, n: int, array: Array) -> Problem:
+def _problem(m: int, k: int, n: int, array: Array) -> _Problem:
     _require_lengths(m=m, k=k, n=n)
-    return {
-        "ws": Problem(stream=m, over_rows=k, over_cols=n),
-        "is": Problem(stream=n, over_rows=k, over_cols=m),
-        "os": Problem(stream=k, over_rows=m, over_cols=n),
-    }[array.dataflow]
+    roles = {"ws": (m, k, n), "is": (n, k, m), "os": (k, m, n)}
+    return _Problem(*roles[array.dataflow])
 
 
-def _tiles(problem: Problem, array: Array) -> int:
+def _tiles(problem: _Problem, array: Array) -> int:
     down = -(-problem.over_rows // array.rows)
     return down * -(-problem.over_cols // array.cols)
 

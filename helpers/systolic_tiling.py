@@ -44,9 +44,9 @@ class Entries(NamedTuple):
 
     Attributes:
         left: Values into the first column of cells, [cycles, rows].
-        left_tag: Their tags, [cycles, rows], int32.
+        left_tag: Their tags, [cycles, rows], int16.
         top: Values into the first row of cells, [cycles, cols].
-        top_tag: Their tags, [cycles, cols], int32.
+        top_tag: Their tags, [cycles, cols], int16.
         latch: Whether a column's weights are in place and are taken, [cycles, cols].
     """
 
@@ -174,9 +174,9 @@ def _nothing(array: Array, length: int, left: np.dtype, top: np.dtype) -> Entrie
     by_row, by_column = (length, array.rows), (length, array.cols)
     return Entries(
         left=np.zeros(by_row, left),
-        left_tag=np.zeros(by_row, np.int32),
+        left_tag=np.zeros(by_row, np.int16),
         top=np.zeros(by_column, top),
-        top_tag=np.zeros(by_column, np.int32),
+        top_tag=np.zeros(by_column, np.int16),
         latch=np.zeros(by_column, bool),
     )
 
@@ -184,11 +184,15 @@ def _nothing(array: Array, length: int, left: np.dtype, top: np.dtype) -> Entrie
 def _padded(block: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
     """A block with columns of padding up to a side, and which elements are real."""
     width = ((0, 0), (0, side - block.shape[1]))
-    return np.pad(block, width), np.pad(np.full(block.shape, REAL, np.int32), width)
+    return np.pad(block, width), np.pad(np.full(block.shape, REAL, np.int16), width)
 
 
 def _skewed(
-    values: np.ndarray, tags: np.ndarray, block: np.ndarray, real: np.ndarray, tile: Tile
+    values: np.ndarray,
+    tags: np.ndarray,
+    block: np.ndarray,
+    real: np.ndarray,
+    tile: Tile,
 ) -> None:
     """Writes a tile's block so that each lane begins one cycle after the one before."""
     lanes = np.arange(block.shape[1])

@@ -16,12 +16,16 @@ HELPERS = Path(__file__).resolve().parent.parent / "helpers"
 LAYERS = (
     (
         *("units", "env", "errors", "facts", "chips", "costs", "vliw", "bundles"),
+        *("systolic_counts", "energy"),
         *("shapes", "hlo_text", "hlo_module", "hlo_parser", "hlo", "hlo_loops"),
         *("hlo_flops", "hlo_traffic", "hlo_queries", "hlo_collectives"),
         *("hlo_schedule", "programs", "store"),
     ),
-    ("tables", "check", "roofline", "collectives", "systolic", "plan"),
-    ("topology", "lowering", "aot", "dumps", "timing", "tracing", "model", "train"),
+    ("tables", "check", "roofline", "tpu_v1", "collectives", "plan"),
+    (
+        *("topology", "lowering", "aot", "dumps", "timing", "tracing"),
+        *("systolic_tiling", "systolic_cells", "systolic", "model", "train"),
+    ),
     ("plots", "timelines", "diagrams", "widgets"),
     ("exercises",),
 )
