@@ -15,11 +15,11 @@ from types import MappingProxyType
 from helpers.systolic_counts import Counts
 
 __all__ = [
+    "Bill",
     "ENERGIES",
+    "Energy",
     "HAN",
     "HOROWITZ",
-    "Bill",
-    "Energy",
     "fetching_bill",
     "systolic_bill",
 ]

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 __all__ = [
-    "DATAFLOWS",
     "Array",
     "Counts",
+    "DATAFLOWS",
     "Phases",
     "add_counts",
     "count",

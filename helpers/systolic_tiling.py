@@ -17,7 +17,14 @@ import numpy as np
 
 from helpers.systolic_counts import Array
 
-__all__ = ["Entries", "Tile", "entries_across", "entries_kept", "plan", "results"]
+__all__ = [
+    "Entries",
+    "Tile",
+    "entries_across",
+    "entries_kept",
+    "plan",
+    "results",
+]
 
 LAST, REAL, NUMBER = 2, 1, 4
 

@@ -23,6 +23,7 @@ __all__ = [
     "WORKLOADS",
     "Workload",
     "bound_ops_per_s",
+    "cycles_per_row",
     "geometric_mean",
     "implied_ops_per_s",
     "weight_tile_cycles",
@@ -134,6 +135,21 @@ def weight_tile_cycles() -> float:
     """
     seconds = _CHIP.mxu_cells / _CHIP.hbm_bytes_per_s
     return seconds * (_CHIP.clock_hz or math.nan)
+
+
+def cycles_per_row(workload: Workload) -> float:
+    """How long the array works on one example, from the reported shares of cycles.
+
+    Args:
+        workload: One that waits for weights, so that memory delivers them all the time
+            that is not spent outside the matrix unit.
+
+    Returns:
+        Cycles that the array is active for each row and filling: 1 if a row enters
+        every cycle.
+    """
+    streaming = workload.active + workload.weight_stall + workload.weight_shift
+    return workload.active / streaming * weight_tile_cycles() / workload.batch
 
 
 def geometric_mean(values: Sequence[float]) -> float:
