@@ -104,7 +104,7 @@ def simulate(
 
 
 def _report(product: np.ndarray, entries: Entries, trace: Trace, array: Array) -> Run:
-    cycles = int(np.flatnonzero(trace.occupied.any(axis=1))[-1]) + 1
+    cycles = int(np.flatnonzero(trace.occupied)[-1]) + 1
     left, top = (int((tag & 1).sum()) for tag in (entries.left_tag, entries.top_tag))
     sums = int(trace.left.sum())
     a_reads, b_reads = (top, left) if array.dataflow == "is" else (left, top)

@@ -23,6 +23,7 @@ __all__ = ["SUM_TYPES", "Trace", "run"]
 
 SUM_TYPES = {"int8": jnp.int32, "bfloat16": jnp.float32, "float32": jnp.float32}
 """The type in which a cell adds, by that of its operands."""
+_HALF = 0xFFFF
 
 
 class Trace(NamedTuple):
@@ -31,8 +32,9 @@ class Trace(NamedTuple):
     Attributes:
         leaving: Values in the row of cells at which results leave, [cycles, cols].
         left: Which of them belong to a result, [cycles, cols].
-        busy: Cells that multiply, in each column; so are the next four.
-        occupied: Cells that an operand or a leaving sum is in.
+        occupied: Whether something reaches the far side of the array in this cycle:
+            an operand its last column, or a sum the row at which it leaves.
+        busy: Cells that multiply, in each column; so are the next three.
         conflicts: Cells with the weight of another tile, or in which two sums meet.
         operand_moves: Copies of an operand from a neighbour, padding left out.
         sum_passes: Sums passed on, with nothing added.
@@ -42,8 +44,8 @@ class Trace(NamedTuple):
 
     leaving: jax.Array
     left: jax.Array
-    busy: jax.Array
     occupied: jax.Array
+    busy: jax.Array
     conflicts: jax.Array
     operand_moves: jax.Array
     sum_passes: jax.Array
@@ -103,15 +105,16 @@ def _cycle_kept(cell: _Kept, entry: Entries) -> tuple[_Kept, Trace]:
         sum_real=sum_real,
     )
     wrong = (operand_tag > 0) & _other_tile(operand_tag, weight_tag)
-    moves = _count((arriving_tag & 1) + (operand_tag & 1)) - (arriving_tag[0] & 1)
+    work = _count(busy, wrong)
+    moved = _count((arriving_tag & 1) + (operand_tag & 1), sum_real & ~busy)
     return after, Trace(
         leaving=total[-1],
         left=sum_real[-1],
-        busy=_count(busy),
-        occupied=_count((operand_tag | arriving_tag) > 0),
-        conflicts=_count(wrong),
-        operand_moves=moves.at[0].add(-_count(operand_tag[:, 0] & 1)),
-        sum_passes=_count(sum_real & ~busy),
+        occupied=jnp.any(operand_tag[:, -1] > 0),
+        busy=work & _HALF,
+        conflicts=work >> 16,
+        operand_moves=_inner(moved & _HALF, operand_tag, arriving_tag),
+        sum_passes=moved >> 16,
         frames={
             "operand": (operand, operand_tag & 1 > 0),
             "weight": (weight, weight_tag & 1 > 0),
@@ -146,15 +149,16 @@ def _cycle_across(cell: _Across, entry: Entries) -> tuple[_Across, Trace]:
         leaving=leaving,
         leaving_tag=leaving_tag,
     )
-    moves = _count((below_tag & 1) + (operand_tag & 1)) - (below_tag[0] & 1)
+    work = _count(busy, done & (passing_tag > 0))
+    moved = _count((below_tag & 1) + (operand_tag & 1), passing_tag & ~done & 1)
     return after, Trace(
         leaving=leaving[0],
         left=leaving_tag[0] & 1,
-        busy=_count(busy),
-        occupied=_count((operand_tag | leaving_tag) > 0),
-        conflicts=_count(done & (passing_tag > 0)),
-        operand_moves=moves.at[0].add(-_count(operand_tag[:, 0] & 1)),
-        sum_passes=_count(passing_tag & ~done & 1),
+        occupied=jnp.any(leaving_tag[0] > 0),
+        busy=work & _HALF,
+        conflicts=work >> 16,
+        operand_moves=_inner(moved & _HALF, operand_tag, below_tag),
+        sum_passes=moved >> 16,
         frames={
             "operand": (operand, operand_tag & 1 > 0),
             "operand_down": (below, below_tag & 1 > 0),
@@ -213,6 +217,13 @@ def _other_tile(tag: jax.Array, other: jax.Array) -> jax.Array:
     return (tag ^ other) > 3
 
 
-def _count(mask: jax.Array) -> jax.Array:
-    """How many there are in each column; over all columns it would take longer."""
-    return jnp.sum(mask, axis=0, dtype=jnp.int32)
+def _count(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Two counts for each column, in the halves of one number: each sum takes time."""
+    both = first.astype(jnp.int32) + (second.astype(jnp.int32) << 16)
+    return jnp.sum(both, axis=0)
+
+
+def _inner(moves: jax.Array, right_tag: jax.Array, down_tag: jax.Array) -> jax.Array:
+    """Moves without those that come from outside: into the first row and column."""
+    from_left = jnp.sum(right_tag[:, 0] & 1, dtype=jnp.int32)
+    return (moves - (down_tag[0] & 1)).at[0].add(-from_left)
