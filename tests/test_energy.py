@@ -18,6 +18,9 @@ def test_one_multiplication_by_hand():
     assert bill.memory_pj == pytest.approx(6 * 12.5)
     assert bill.registers_pj == pytest.approx(1.0)
     assert bill.total_pj == pytest.approx(76.3)
+    # Two cells above each other: the lower one passes the sum on, 1 pJ more.
+    below = systolic_bill(count(1, 1, 1, Array(2, 1)))
+    assert below.registers_pj == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("memory", ["sram 8 KB", "sram 1 MB", "dram"])
