@@ -89,7 +89,9 @@ ONE_DEVICE = {
 BUNDLES = {
     "matmul": (matmul, ((256, 256), "bfloat16"), ((256, 256), "bfloat16")),
     "exponential": (exponential, ((4096, 1024), "float32")),
+    "rows": (matmul, ((1024, 256), "bfloat16"), ((256, 256), "bfloat16")),
 }
+CHIPS_FOR_BUNDLES = {"rows": ("v5e", "v6e")}
 
 
 def training_step(mesh, layer_count, batch):
@@ -156,12 +158,12 @@ def save(name, compiled, costs):
     costs[name] = {key: int(found[key]) for key in KEPT_COSTS if key in found}
 
 
-def save_bundles(name):
+def save_bundles(name, chip):
     """Compiles in a process of its own: libtpu reads its flags once."""
     with tempfile.TemporaryDirectory() as folder:
         flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
         environment = os.environ | {"LIBTPU_INIT_ARGS": flags}
-        command = [sys.executable, __file__, "--bundles", name]
+        command = [sys.executable, __file__, "--bundles", name, chip]
         subprocess.run(command, env=environment, check=True)
         for kind in ("final_bundles", "final_hlo-static-per-bundle-utilization"):
             (found,) = [
@@ -169,7 +171,7 @@ def save_bundles(name):
                 for path in Path(folder).glob(f"*fusion-*-{kind}.txt")
                 if "analysis" not in path.name
             ]
-            stored = HERE / "bundles" / f"{name}-v5e-{LIBTPU}.{kind}.txt.gz"
+            stored = HERE / "bundles" / f"{name}-{chip}-{LIBTPU}.{kind}.txt.gz"
             store(stored, found.read_text())
 
 
@@ -178,7 +180,7 @@ def main():
         return topologies.get_topology_desc(shape, platform="tpu").devices
 
     if sys.argv[1:2] == ["--bundles"]:
-        on_one(tpu("v5e:2x2")[0], *BUNDLES[sys.argv[2]])
+        on_one(tpu(f"{sys.argv[3]}:2x2")[0], *BUNDLES[sys.argv[2]])
         return
     costs = {}
     meshes = {}
@@ -200,7 +202,8 @@ def main():
     path = HERE / "hlo" / f"costs-{JAX}.json"
     path.write_text(json.dumps(costs, indent=1, sort_keys=True) + "\n")
     for name in BUNDLES:
-        save_bundles(name)
+        for chip in CHIPS_FOR_BUNDLES.get(name, ("v5e",)):
+            save_bundles(name, chip)
 
 
 if __name__ == "__main__":
