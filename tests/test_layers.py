@@ -22,7 +22,15 @@ LAYERS = (
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
     ("topology", "lowering", "aot", "dumps", "timing", "tracing", "model", "train"),
-    ("plots", "timelines", "diagrams", "widgets"),
+    (
+        "plots",
+        "timelines",
+        "diagrams",
+        "dataflow",
+        "widgets",
+        "roofline_picture",
+        "roofline_widget",
+    ),
     ("exercises",),
 )
 LIBRARIES = (
