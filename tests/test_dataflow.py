@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from helpers import env
-from helpers.aot import abstract, compile_for
-from helpers.dataflow import Step, _shortened, draw, flow
-from helpers.hlo import parse
+
+env.prepare()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+from helpers.aot import abstract, compile_for  # noqa: E402
+from helpers.dataflow import Step, _shortened, draw, flow  # noqa: E402
+from helpers.hlo import parse  # noqa: E402
 
 needs_libtpu = pytest.mark.skipif(not env.has("libtpu"), reason="needs libtpu")
 barrier = jax.lax.optimization_barrier

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from helpers.check import as_array, as_number, call, exercise, expect
