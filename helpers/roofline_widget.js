@@ -14,7 +14,7 @@ let shown = 0;
 
 const round = value => {
   const three = Number(value.toPrecision(3));
-  return three >= 1e6 || three < 1e-3 ? three.toExponential() : three.toLocaleString("en");
+  return three >= 1e6 || (three && three < 1e-3) ? three.toExponential() : three.toLocaleString("en", { maximumSignificantDigits: 3 });
 };
 const seconds = value => {
   const step = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
@@ -44,7 +44,7 @@ const describe = () => {
   return begin +
     `${round(found.intensity)} FLOP/byte over ${where}, ridge ${round(found.ridge)}. ` +
     `Bound by ${found.by}: at least ${seconds(found.least)}, ` +
-    `at most ${Math.round(100 * found.share)}% of the ${dtype} peak.`;
+    `at most ${round(100 * found.share)}% of the ${dtype} peak.`;
 };
 const draw = () => {
   for (const [name, rates] of Object.entries(chips)) {
@@ -58,11 +58,12 @@ const draw = () => {
     label.toggleAttribute("hidden", !(peak && slope));
   }
   // The chosen roof lies on top of the others, and the points on top of it.
-  part(`roof ${chip}`).parentNode.insertBefore(part(`roof ${chip}`), part("point 1"));
+  root.querySelector("svg").insertBefore(part(`roof ${chip}`), root.querySelector("g"));
   operations.forEach((operation, index) => {
     const point = part(`point ${index + 1}`), found = judge(operation);
     point.toggleAttribute("hidden", !found);
     point.classList.toggle("focus", index === shown);
+    if (index === shown) point.parentNode.append(point);
     if (!found) return;
     point.dataset.bound = found.by;
     const height = y(Math.max(found.rate, floor));

@@ -328,7 +328,7 @@ def test_script_computes_what_python_computes(page, name):
                 intensity(work),
                 machine.ridge_flops_per_byte,
                 found.bound_s,
-                round(100 * found.peak_fraction),
+                100 * found.peak_fraction,
             ]
             assert got == pytest.approx(wanted, rel=6e-3, abs=0.51e-9 + 1e-9), said
 
