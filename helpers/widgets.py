@@ -19,7 +19,7 @@ from typing import Any
 
 from helpers.tables import Table
 
-__all__ = ["DARK", "LIGHT", "Fragment", "companion", "fragment"]
+__all__ = ["DARK", "Fragment", "LIGHT", "companion", "fragment"]
 
 LIGHT = {
     "compute": "#0b6287",
