@@ -142,6 +142,7 @@ def write(root: Path, **pages: str) -> Path:
     texts |= {f"helpers/{name}.py": text for name, text in HELPERS.items()}
     texts |= {"_config.yml": CONFIG, "_toc.yml": TOC, "book/references.bib": BIB}
     texts |= {"helpers/deep.toml": "x = 1\n", "helpers/unused.toml": "x = 1\n"}
+    texts |= {"helpers/deep.js": "1;\n", "helpers/deep.css": "& { top: 1px; }\n"}
     texts |= {"requirements.txt": REQUIREMENTS, "pyproject.toml": PYPROJECT}
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

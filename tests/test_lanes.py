@@ -152,7 +152,8 @@ def test_no_notebook_is_an_error_not_a_pass(tmp_path):
 def test_the_wheel_holds_every_module_and_table_and_no_leftover(tmp_path):
     use_this_python(tmp_path / "root" / ".venv")
     modules = [p for p in (ROOT / "helpers").rglob("*.py")]
-    modules += (ROOT / "helpers").glob("*.toml")
+    for suffix in ("toml", "js", "css"):
+        modules += (ROOT / "helpers").glob(f"*.{suffix}")
     for source in [*modules, ROOT / "pyproject.toml"]:
         target = tmp_path / "root" / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -162,8 +163,8 @@ def test_the_wheel_holds_every_module_and_table_and_no_leftover(tmp_path):
     leftover.touch()
     wheel = lanes.build_wheel(tmp_path / "root", tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
-    packed = {name for name in names if name.endswith((".py", ".toml"))}
-    assert "helpers/chips.toml" in packed
+    packed = {name for name in names if name.endswith((".py", ".toml", ".js", ".css"))}
+    assert {"helpers/chips.toml", "helpers/widgets.js"} <= packed
     assert packed == {p.relative_to(ROOT).as_posix() for p in modules}
 
 

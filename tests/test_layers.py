@@ -28,7 +28,10 @@ LAYERS = (
         *("systolic_tiling", "systolic_cells", "systolic"),
         *("model_parameters", "model", "train"),
     ),
-    ("plots", "timelines", "diagrams", "widgets"),
+    (
+        *("plots", "timelines", "diagrams", "slots", "dataflow", "widgets"),
+        *("roofline_picture", "roofline_widget"),
+    ),
     ("exercises",),
 )
 LIBRARIES = (

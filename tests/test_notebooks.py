@@ -90,6 +90,8 @@ FAULTS = {
     "deep helper": ("helpers/deep.py", "2", "3", "a helper"),
     "package": ("helpers/__init__.py", "", "x = 1\n", "a helper"),
     "table of a helper": ("helpers/deep.toml", "1", "2", "a helper"),
+    "script of a helper": ("helpers/deep.js", "1", "2", "a helper"),
+    "style of a helper": ("helpers/deep.css", "1", "2", "a helper"),
     "pin": ("requirements.txt", "jax==0.10.2", "jax==0.12.0", "a pin"),
     "prose": ("book/part/first.md", "Now again", "Once more", "its prose"),
     "address": ("_config.yml", "owner/little", "other/little", "its prose"),
@@ -150,6 +152,7 @@ def test_helpers_are_followed_through_every_kind_of_import(tmp_path):
     names = ["__init__", "deep", "env", "inner/__init__", "inner/leaf", "inner/more"]
     names += ["inner/other", "unused"]
     expected = {f"{name}.py" for name in names} | {"deep.toml", "unused.toml"}
+    expected |= {"deep.js", "deep.css"}
     places = [path.relative_to(root / "helpers").as_posix() for path in found]
     assert set(places) == expected
     assert places == sorted(places)

@@ -40,7 +40,8 @@ def _sha(value: object) -> str:
 def helper_files(source: Source, chapter: Chapter) -> list[Path]:
     """The helper modules that a chapter imports, those that they import, their tables.
 
-    The table of a module is the TOML file beside it of the same name.
+    The table of a module is the TOML file beside it of the same name; the scripts and
+    styles of the interactive figures lie there too.
 
     Args:
         source: The hand-written book.
@@ -69,7 +70,8 @@ def helper_files(source: Source, chapter: Chapter) -> list[Path]:
             if path not in found:
                 found.add(path)
                 waiting += _imports(path.read_text(encoding="utf-8"), package)
-    tables = {path.with_suffix(".toml") for path in found}
+    suffixes = (".toml", ".js", ".css")
+    tables = {path.with_suffix(suffix) for path in found for suffix in suffixes}
     return sorted(found | {table for table in tables if table.is_file()})
 
 
