@@ -18,10 +18,13 @@ LAYERS = (
         *("units", "env", "errors", "facts", "chips", "costs", "vliw", "bundles"),
         *("shapes", "hlo_text", "hlo_module", "hlo_parser", "hlo", "hlo_loops"),
         *("hlo_flops", "hlo_traffic", "hlo_queries", "hlo_collectives"),
-        *("hlo_schedule", "programs", "store"),
+        *("hlo_schedule", "hlo_anatomy", "programs", "store"),
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
-    ("topology", "lowering", "aot", "dumps", "timing", "tracing", "model", "train"),
+    (
+        *("topology", "lowering", "aot", "dumps", "passes", "timing", "tracing"),
+        *("model", "train"),
+    ),
     ("plots", "timelines", "diagrams", "widgets"),
     ("exercises",),
 )
