@@ -18,7 +18,7 @@ LAYERS = (
         *("units", "env", "errors", "facts", "chips", "costs", "vliw", "bundles"),
         *("shapes", "hlo_text", "hlo_module", "hlo_parser", "hlo", "hlo_loops"),
         *("hlo_flops", "hlo_traffic", "hlo_queries", "hlo_collectives"),
-        *("hlo_schedule", "hlo_anatomy", "programs", "store"),
+        *("hlo_schedule", "hlo_anatomy", "hlo_example", "programs", "store"),
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
     (

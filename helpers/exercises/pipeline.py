@@ -11,7 +11,7 @@ import numpy as np
 
 from helpers import hlo
 from helpers.check import Wrong, as_number, call, exercise, expect
-from helpers.exercises.pipeline_text import STEP
+from helpers.hlo_example import STEP
 from helpers.hlo_loops import executions
 from helpers.shapes import parse_shape
 

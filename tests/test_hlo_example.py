@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec  # noqa: E402
 
 from helpers import hlo  # noqa: E402
 from helpers.aot import abstract, compile_for, slice_mesh  # noqa: E402
-from helpers.exercises.pipeline_text import STEP  # noqa: E402
+from helpers.hlo_example import STEP  # noqa: E402
 
 
 def step(w, x):

@@ -1,8 +1,8 @@
-"""A compiled program to read: text that the exercises of the chapter on it ask about.
+"""A compiled program to read: text that exercises ask about.
 
 A step of six scanned layers and a mean, compiled for the four devices of a v5e:2x2
 slice by libtpu 0.0.42.1 with JAX 0.10.2 on 2026-12-01, by the code in
-``tests/test_pipeline_text.py``. The tables of source lines are left out, and of the
+``tests/test_hlo_example.py``. The tables of source lines are left out, and of the
 settings all but the estimated cycles.
 """
 
