@@ -29,12 +29,12 @@ _COMPUTATIONS = "calls to_apply condition body branch_computations".split()
 _SPACES = {0: "the device's main memory (HBM on a TPU)", 1: "VMEM (on a TPU)"}
 _OPCODES = {
     "add": "adds element by element",
-    "all-reduce": "adds up over the devices of each group",
+    "all-reduce": "combines a value over the devices of each group",
     "bitcast": "the same bytes under another type; moves nothing",
     "broadcast": "repeats a value along new dimensions",
     "constant": "a value known to the compiler",
     "convert": "changes the element type",
-    "convolution": "multiplies and adds: on a TPU, every matrix product",
+    "convolution": "multiplies and adds; on a TPU also a matrix product",
     "copy": "copies, perhaps into another layout or memory",
     "copy-done": "waits for the copy that a copy-start began",
     "copy-start": "begins a copy and does not wait for it",
@@ -178,7 +178,7 @@ def _layout_pieces(text: str, array: Array) -> Iterator[Piece]:
             yield Piece(found[0], f"stored in tiles of {tiles}; {stored}")
         elif found[1] == "S":
             space = array.layout.memory_space
-            where = _SPACES.get(space, "a special memory of the chip")
+            where = _SPACES.get(space, "another memory")
             yield Piece(found[0], f"memory space {space}: {where}")
         else:
             yield Piece(found[0], "a setting of the layout")
@@ -187,7 +187,9 @@ def _layout_pieces(text: str, array: Array) -> Iterator[Piece]:
 
 
 def settings(instruction: Instruction) -> dict[str, Any]:
-    """Lists what the back end has written on an instruction, without empty entries.
+    """Lists what the back end has written on an instruction.
+
+    Entries that are empty, zero or false are left out: they are what is not set.
 
     Args:
         instruction: An instruction of a compiled module.

@@ -26,6 +26,7 @@ from helpers.hlo import parse
 from helpers.hlo_module import Module
 from helpers.lowering import lower_for, shape_of
 from helpers.store import kept
+from helpers.topology import CHIPS
 
 __all__ = ["Pass", "PassesMissing", "passes_for"]
 
@@ -116,8 +117,9 @@ def passes_for(
         the last ends with the one that runs.
 
     Raises:
-        ValueError: As ``compile_for`` does.
-        Untraceable: As ``compile_for`` does.
+        ValueError: If the chip is unknown or an argument is no array.
+        Untraceable: If the function asks for the value of an argument, for a TPU.
+        ConcretizationTypeError: The same, from JAX itself, for ``"cpu"``.
         CompilerMissing: If the chip is a TPU and there is no compiler for it here.
         PassesMissing: If the compiler wrote nothing down.
     """
@@ -126,6 +128,9 @@ def passes_for(
         jitted = function if hasattr(function, "trace") else jax.jit(function)
         shapes = jax.tree.map(lambda leaf: _placed(leaf, place), arguments)
         return _parsed(_snapshots(jitted.lower(*shapes)))
+    if chip not in CHIPS:
+        known = ", ".join(("cpu", *CHIPS))
+        raise ValueError(f"expected one of {known}, got {chip!r}")
     lowering = lower_for(function, arguments, chip)
     name = lowering.name("passes 1")
     return kept(name, lambda: _snapshots(lowering.lowered), _parsed)

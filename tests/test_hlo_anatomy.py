@@ -51,7 +51,7 @@ def test_the_pieces_of_every_stored_line_are_the_line(name):
         ("T(8,128)(2,1)", "tiles of 8 by 128, each made of tiles of 2 by 1"),
         ("T(8,128)(2,1)", "622,592 bytes stored, 600,000 used"),
         ("S(1)", "memory space 1: VMEM"),
-        ("S(2)", "memory space 2: a special memory"),
+        ("S(2)", "memory space 2: another memory"),
         ("[]", "one element"),
         ("fusion", "opcode: runs another computation"),
         ("%x.1", "operand"),

@@ -128,5 +128,20 @@ def test_the_passes_lead_from_what_jax_lowers_to_what_is_compiled(
 
 
 def test_values_are_refused_before_anything_is_compiled():
-    with pytest.raises((Untraceable, jax.errors.ConcretizationTypeError)):
-        passes.passes_for(lambda x: x if x > 0 else -x, abstract(()), chip="cpu")
+    def of_values(x):
+        return x if x > 0 else -x
+
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        passes.passes_for(of_values, abstract(()), chip="cpu")
+
+
+@needs_libtpu
+def test_values_are_refused_for_a_tpu_in_the_words_of_compile_for():
+    with pytest.raises(Untraceable):
+        passes.passes_for(lambda x: x if x > 0 else -x, abstract(()))
+
+
+@pytest.mark.parametrize("chip", ["CPU", "v9", None])
+def test_an_unknown_chip_is_named_with_those_that_are_known(chip):
+    with pytest.raises(ValueError, match=f"expected one of cpu, v2.*, got {chip!r}"):
+        passes.passes_for(twice, *ARGUMENTS, chip=chip)
