@@ -131,6 +131,15 @@ def in_place(lines, result):
     return lines, name
 
 
+def ordered_too_early(lines, result):
+    """Puts operands in order before names are replaced, and never again."""
+    lines = [
+        (name, op, *(sorted(rest) if op in ("add", "multiply") else rest))
+        for name, op, *rest in lines
+    ]
+    return optimised(lines, result, swap=False)
+
+
 def as_lists(lines, result):
     new, name = optimised(lines, result)
     return [[list(line) for line in new], name]
@@ -163,9 +172,12 @@ WRONG = {
         ("Python", "a list of eight words"),
     ],
     "pipeline.ten_readings": [
-        (READ | {"padded": 480_000}, "1 of 10 is wrong. padded: 6 matrices"),
+        (READ | {"padded": 480_000}, "1 of 10 is wrong: padded. padded: 6 matrices"),
         (READ | {"padded": 6 * 256 * 256 * 2}, "do not fill whole tiles of 128"),
-        (READ | {"trips": 5, "group": 1}, "2 of 10 are wrong. trips: "),
+        (
+            READ | {"trips": 5, "group": 1},
+            "2 of 10 are wrong: trips, group. trips: the",
+        ),
         (READ | {"group": "four"}, "the axis in the last braces"),
         (READ | {"cycles": 2036 + 4372}, "do not forget the turns"),
         (READ | {"space": 0}, "first where to"),
@@ -197,6 +209,7 @@ WRONG = {
         (only(keep_inputs=False), "the inputs must stay"),
         (only(share=False), "a and b are the same"),
         (only(swap=False), "x + y is y + x"),
+        (ordered_too_early, "once z is a, both sums"),
         (only(fold=False), "one constant"),
         (only(neutral=False), "x · 1 is x"),
         (only(zero=True), "x · 0 is not 0"),
