@@ -35,7 +35,14 @@ class Parameter:
 
 
 def is_parameter(leaf: Any) -> bool:
-    """Whether a leaf is an array of the table: for ``jax.tree.map``'s ``is_leaf``."""
+    """Tells an array of the table from the tree around it, for ``is_leaf``.
+
+    Args:
+        leaf: A node of the tree.
+
+    Returns:
+        Whether it is a ``Parameter``.
+    """
     return isinstance(leaf, Parameter)
 
 

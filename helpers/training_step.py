@@ -15,7 +15,7 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from helpers import model
-from helpers.model import Layout
+from helpers.layout import Layout
 from helpers.model_config import ModelConfig
 from helpers.model_parameters import init, is_parameter, parameter_table
 

@@ -26,7 +26,7 @@ LAYERS = (
     (
         *("topology", "lowering", "aot", "dumps", "passes", "timing", "tracing"),
         *("systolic_tiling", "systolic_cells", "systolic"),
-        *("model_parameters", "model", "training_step", "train"),
+        *("model_parameters", "layout", "model", "training_step", "train"),
     ),
     (
         *("plots", "timelines", "diagrams", "slots", "dataflow", "widgets", "player"),

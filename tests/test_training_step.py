@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.model import Layout
+from helpers.layout import Layout
 from helpers.model_config import ModelConfig
 from helpers.training_step import (
     abstract_state,
@@ -90,7 +90,7 @@ from helpers import env
 env.prepare()
 import jax
 from helpers.aot import compile_for
-from helpers.model import Layout
+from helpers.layout import Layout
 from helpers.published_models import config_from
 from helpers.topology import slice_mesh
 from helpers.training_step import abstract_state, abstract_tokens, adamw, train_step
