@@ -18,7 +18,10 @@ from lanes import ROOT, build_wheel, committed_notebooks, find_python, versions
 
 # JAX's release decides these; whatever else runs the notebooks keeps its pin.
 JAX = ("jax", "jaxlib", "libtpu", "ml_dtypes", "numpy", "opt_einsum", "scipy")
-RUNNERS = ("flatbuffers", "ipykernel", "matplotlib", "nbval", "pytest", "pytest-xdist")
+RUNNERS = (
+    *("flatbuffers", "ipykernel", "matplotlib", "nbval", "optax", "pytest"),
+    "pytest-xdist",
+)
 
 
 def newest_jax() -> str:

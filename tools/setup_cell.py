@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from addresses import Addresses
 from pins import COMPANIONS, exact
 
-OTHERS = ("flatbuffers", "matplotlib", "ml-dtypes", "numpy", "opt-einsum", "scipy")
+OTHERS = (
+    *("absl-py", "flatbuffers", "matplotlib", "ml-dtypes", "numpy", "opt-einsum"),
+    *("optax", "scipy"),
+)
 METADATA = {
     "cellView": "form",
     "jupyter": {"source_hidden": True},
