@@ -30,7 +30,7 @@ LAYERS = (
     ),
     (
         *("plots", "timelines", "diagrams", "slots", "dataflow", "widgets"),
-        *("roofline_picture", "roofline_widget"),
+        *("roofline_picture", "roofline_widget", "player_scenes", "player"),
     ),
     ("exercises",),
 )
