@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import jax.numpy as jnp
@@ -20,7 +21,12 @@ __all__ = ["page"]
 
 GRID = Array(2, 2)
 A, B = np.int8([[1, 2], [3, 4]]), np.int8([[5, 6], [7, 8]])
-RUN = simulate(A, B, GRID, record=True)
+
+
+@functools.cache
+def two_by_two() -> Run:
+    """The run of most tests; not at import, which would start JAX too early."""
+    return simulate(A, B, GRID, record=True)
 
 
 def recorded(array: Array, m: int = 4, k: int = 3, n: int = 3) -> Run:
@@ -30,8 +36,8 @@ def recorded(array: Array, m: int = 4, k: int = 3, n: int = 3) -> Run:
     return simulate(a, b, array, record=True)
 
 
-def player(array: Array = GRID, run: Run = RUN, **changes):
-    return play(run, array, **({"title": "Two by two"} | changes))
+def player(array: Array = GRID, run: Run | None = None, **changes):
+    return play(run or two_by_two(), array, **({"title": "Two by two"} | changes))
 
 
 def drawn(figure) -> list[str]:
@@ -41,7 +47,7 @@ def drawn(figure) -> list[str]:
 
 
 def test_scenes_say_what_happened_by_hand():
-    found = scenes(RUN, GRID)
+    found = scenes(two_by_two(), GRID)
     # Cycle 4: 3·5 above, 2·7 added to the 5 that came down, 1·6 beside it.
     texts = found[3].texts
     assert [texts["work", r, c] for r, c in ((0, 0), (0, 1), (1, 0))] == [
@@ -58,7 +64,9 @@ def test_scenes_say_what_happened_by_hand():
         "leaves column 1. So far 4 of 8 multiplications; utilisation 25%."
     )
     assert found[3].utilization == 4 / 16
-    assert found[-1].done == 8 and found[-1].utilization == RUN.counts.utilization
+    assert (
+        found[-1].done == 8 and found[-1].utilization == two_by_two().counts.utilization
+    )
 
 
 @pytest.mark.parametrize("dataflow", ["ws", "is", "os"])
@@ -91,7 +99,7 @@ def test_floats_are_short():
         (lambda: player(Array(3, 2)), "expected a run on 3x2"),
         (lambda: player(cycle=7), r"expected cycles of 1 to 6, got \[7\]"),
         (lambda: player(cycle=0), r"expected cycles of 1 to 6, got \[0\]"),
-        (lambda: strip(RUN, GRID, [], title="t"), "expected cycles of 1 to 6"),
+        (lambda: strip(two_by_two(), GRID, [], title="t"), "expected cycles of 1 to 6"),
         (
             lambda: player(Array(6, 5), recorded(Array(6, 5))),
             "expected at most 25 cells and 60 cycles, got 30",
@@ -127,7 +135,7 @@ def test_without_a_script_a_frame_and_all_cycles_as_a_table_remain(browser):
 
 
 def test_strip_draws_the_cycles_and_has_no_controls(page):
-    made = strip(RUN, GRID, [3, 4], title="Two cycles")
+    made = strip(two_by_two(), GRID, [3, 4], title="Two cycles")
     show(page, made)
     assert page.locator("svg").count() == 2 and page.locator("button").count() == 0
     assert page.locator("svg").nth(1).locator("text.work").all_text_contents() == [
@@ -145,9 +153,9 @@ def test_script_shows_what_python_wrote_in_every_cycle(page):
         page.get_by_role("slider").fill(str(cycle - 1))
         shown = page.locator("svg text[data-from]").all_text_contents()
         assert shown == drawn(player(cycle=cycle).html)
-        assert status(page) == scenes(RUN, GRID)[cycle - 1].sentence
+        assert status(page) == scenes(two_by_two(), GRID)[cycle - 1].sentence
         busy = page.locator("svg rect.busy").count()
-        assert busy == RUN.busy[cycle - 1]
+        assert busy == two_by_two().busy[cycle - 1]
         assert page.locator("rect.bar.now").count() == 1
 
 
@@ -249,6 +257,10 @@ def test_player_is_dark_on_a_dark_page(page):
 def test_nothing_is_wider_than_a_phone(page):
     array = Array(4, 4)
     run = recorded(array, 8, 4, 4)
-    show(page, play(run, array, title="t"), strip(RUN, GRID, [1, 2, 3], title="t"))
+    show(
+        page,
+        play(run, array, title="t"),
+        strip(two_by_two(), GRID, [1, 2, 3], title="t"),
+    )
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0
