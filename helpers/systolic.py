@@ -37,8 +37,9 @@ class Run:
         conflicts: Times that a cell used another tile's weight, or a sum met another;
             the product is right only if there was none.
         frames: If recorded, each register of the cells by name, [cycles, rows, cols]:
-            ``operand``, ``weight``, ``arriving`` (a weight on its way) and ``sum``, or
-            ``operand``, ``operand_down``, ``sum`` and ``leaving``; and ``busy``.
+            ``operand``, ``weight``, ``arriving`` (a weight on its way), ``next`` (one
+            in place, not yet in use) and ``sum``, or ``operand``, ``operand_down``,
+            ``sum`` and ``leaving``; and ``busy``.
         present: For each of them, where it holds an element rather than padding.
     """
 

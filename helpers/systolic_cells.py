@@ -119,6 +119,7 @@ def _cycle_kept(cell: _Kept, entry: Entries) -> tuple[_Kept, Trace]:
             "operand": (operand, operand_tag & 1 > 0),
             "weight": (weight, weight_tag & 1 > 0),
             "arriving": (arriving, arriving_tag & 1 > 0),
+            "next": (after.next, _waits(after)),
             "sum": (total, sum_real),
             "busy": (busy, busy),
         },
@@ -211,6 +212,12 @@ def _down(grid: jax.Array, entering: jax.Array | None = None) -> jax.Array:
 
 def _up(grid: jax.Array) -> jax.Array:
     return jnp.concatenate([grid[1:], jnp.zeros_like(grid[:1])])
+
+
+def _waits(cell: _Kept) -> jax.Array:
+    """Where the next weight is in place, and the operand that makes it the weight
+    has yet to come."""
+    return _other_tile(cell.next_tag, cell.weight_tag) & (cell.next_tag & 1 > 0)
 
 
 def _other_tile(tag: jax.Array, other: jax.Array) -> jax.Array:

@@ -29,8 +29,8 @@ LAYERS = (
         *("model_parameters", "layout", "model", "training_step", "train"),
     ),
     (
-        *("plots", "timelines", "diagrams", "slots", "dataflow", "widgets", "player"),
-        *("roofline_picture", "roofline_widget"),
+        *("plots", "timelines", "diagrams", "slots", "dataflow", "widgets"),
+        *("roofline_picture", "roofline_widget", "player_scenes", "player"),
     ),
     ("exercises",),
 )

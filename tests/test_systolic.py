@@ -86,6 +86,14 @@ def test_weight_stationary_two_by_two_by_hand():
     assert run.present["operand"][3].tolist() == [[True, True], [True, False]]
     assert weight[3].tolist() == [[5, 6], [7, 0]]
     assert weight[4].tolist() == [[5, 6], [7, 8]]
+    # A weight in place waits for the first operand, which comes down the diagonal.
+    waiting = [run.present["next"][t].tolist() for t in (0, 1, 2, 3, 4)]
+    assert waiting[0] == [[False, False], [False, False]]
+    assert waiting[1] == [[True, False], [True, False]]
+    assert waiting[2] == [[False, True], [True, True]]
+    assert waiting[3] == [[False, False], [False, True]]
+    assert not run.present["next"][4].any()
+    assert run.frames["next"][2].tolist() == [[5, 6], [7, 8]]
     # 1·5 in cycle 2, then + 2·7 below it; the last to leave is 3·6 + 4·8.
     assert total[2, 0, 0] == 5 and total[3, 1, 0] == 19 and total[5, 1, 1] == 50
     assert run.frames["busy"].sum(axis=(1, 2)).tolist() == run.busy.tolist()
