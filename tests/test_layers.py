@@ -22,7 +22,7 @@ LAYERS = (
     ),
     ("tables", "check", "roofline", "collectives", "systolic", "plan"),
     ("topology", "lowering", "aot", "dumps", "timing", "tracing", "model", "train"),
-    ("plots", "timelines", "diagrams", "widgets"),
+    ("plots", "timelines", "diagrams", "slots", "widgets"),
     ("exercises",),
 )
 LIBRARIES = (
