@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from helpers.plots import STYLE
 from helpers.vliw import Loop, Schedule
 
-__all__ = ["UNITS", "busy_shares", "hot_loop", "slot_picture"]
+__all__ = ["UNITS", "busy_shares", "hot_loop", "longest_piece", "slot_picture"]
 
 UNITS = ("MXU", "XLU", "VALU", "EUP", "VLOAD", "VSTORE", "SALU")
 """The units that a picture shows, by the dump's names, from the matrix unit down."""
@@ -43,6 +43,30 @@ def hot_loop(schedule: Schedule) -> Loop:
         key=lambda loop: loop.body_cycles * (loop.trips or 1),
         default=whole,
     )
+
+
+def longest_piece(schedules: Mapping[str, Schedule]) -> Schedule:
+    """Picks the piece of a program with the most bundles to look at.
+
+    Args:
+        schedules: The schedules of a program's pieces by name, as ``schedules_for``
+            gives them.
+
+    Returns:
+        The longest, loops counted once; not the top-level program that calls the
+        pieces, and not what surrounds it.
+
+    Raises:
+        ValueError: If the program has no pieces.
+    """
+    pieces = [
+        schedule
+        for name, schedule in schedules.items()
+        if name != "TLP" and not name.startswith("<")
+    ]
+    if not pieces:
+        raise ValueError(f"expected pieces of a program, got {list(schedules)}")
+    return max(pieces, key=lambda schedule: len(schedule.bundles))
 
 
 def busy_shares(

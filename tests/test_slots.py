@@ -6,7 +6,7 @@ import pytest
 from stored_dumps import LIBTPUS, bundle_texts
 
 from helpers.bundles import parse_bundles
-from helpers.slots import UNITS, busy_shares, hot_loop, slot_picture
+from helpers.slots import UNITS, busy_shares, hot_loop, longest_piece, slot_picture
 from helpers.vliw import Bundle, Loop, Schedule, Utilization
 
 
@@ -35,6 +35,15 @@ def test_the_hot_loop_is_the_one_that_issues_most_bundles():
     assert hot_loop(Schedule(bundles)) == Loop(0, 29, 1)
     with pytest.raises(ValueError, match="expected a schedule with bundles, got none"):
         hot_loop(Schedule(()))
+
+
+def test_the_longest_piece_is_not_the_program_around_the_pieces():
+    short, long = made([(0,)]), made([(0,), (1,)])
+    around = made([(0,)] * 9)
+    program = {"<late-initialization>": around, "TLP": around, "a": short, "b": long}
+    assert longest_piece(program) is long
+    with pytest.raises(ValueError, match="expected pieces of a program, got .'TLP'."):
+        longest_piece({"TLP": around})
 
 
 def test_a_short_schedule_has_a_column_for_each_bundle():
