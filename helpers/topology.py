@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,10 @@ def _require(chip: str) -> None:
         )
 
 
+# A process's first topology loads the compiler: in two threads at once, one fails.
+_loading = threading.Lock()
+
+
 @functools.cache
 def devices_of(chip: str, shape: str = "") -> list[Any]:
     """Gives the compile-only devices of a slice.
@@ -69,7 +74,8 @@ def devices_of(chip: str, shape: str = "") -> list[Any]:
     if shape:
         options["topology_name"] = f"{chip}:{shape}"
     try:
-        return topologies.get_topology_desc(platform="tpu", **options).devices
+        with _loading:
+            return topologies.get_topology_desc(platform="tpu", **options).devices
     except jax.errors.JaxRuntimeError as error:
         raise ValueError(
             "expected a slice shape that the compiler knows, such as 2x2 or 16x16 for "

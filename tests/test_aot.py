@@ -37,6 +37,22 @@ def test_compile_for_counts_a_product_as_by_hand_on_every_chip(chip):
 
 
 @needs_libtpu
+def test_the_compiler_may_be_loaded_by_several_threads_at_once():
+    script = """
+from concurrent.futures import ThreadPoolExecutor
+from helpers import env
+env.prepare()
+from helpers.topology import devices_of
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(devices_of, ["v5e", "v6e", "v4", "v5p"] * 2))
+print(sorted({devices[0].device_kind for devices in found}))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    kinds = "['TPU v4', 'TPU v5', 'TPU v5 lite', 'TPU v6 lite']\n"
+    assert (run.stdout, run.stderr) == (kinds, "")
+
+
+@needs_libtpu
 def test_memory_total_counts_a_donated_argument_once():
     def shift(x):
         return x + 1
