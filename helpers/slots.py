@@ -18,7 +18,7 @@ UNITS = ("MXU", "XLU", "VALU", "EUP", "VLOAD", "VSTORE", "SALU")
 """The units that a picture shows, by the dump's names, from the matrix unit down."""
 
 # A page of pictures stays small, and a strip readable, with at most so many columns.
-_COLUMNS = 240
+_COLUMNS = 150
 
 
 def hot_loop(schedule: Schedule) -> Loop:
@@ -105,7 +105,8 @@ def slot_picture(
 
     Time runs to the right, one bundle a step, each bundle once; the darker a strip,
     the more of the unit's capacity is busy (a long schedule is averaged over stretches
-    of equal length). A bar under the strips marks the loop that ``hot_loop`` finds.
+    of equal length). An orange bar under the strips marks the loop that ``hot_loop``
+    finds, and the panel's title says how often it runs.
 
     Args:
         schedules: For each panel's title, a schedule with a table of busy units.
@@ -136,7 +137,7 @@ def slot_picture(
         for axes, (name, schedule) in zip(panels[:, 0], schedules.items(), strict=True):
             strips = np.array([_strip(schedule, unit, columns) for unit in units])
             _draw(axes, strips, units, schedule)
-            axes.set_title(name, fontsize=10)
+            axes.set_title(name + _loop_of(schedule), fontsize=10)
         panels[-1, 0].set_xlabel("bundle, in the order of issue")
         figure.suptitle(title, fontsize=11, x=0.02, ha="left")
         figure.colorbar(
@@ -159,7 +160,14 @@ def _strip(schedule: Schedule, unit: str, columns: int) -> np.ndarray:
     busy /= schedule.utilization.capacity[unit]
     edges = np.linspace(0, len(busy), min(columns, len(busy)) + 1).astype(int)
     sums = np.add.reduceat(busy, edges[:-1])
-    return sums / np.diff(edges)
+    # Steps of a tenth: no eye tells finer ones apart, and the picture's file halves.
+    return np.round(sums / np.diff(edges), 1)
+
+
+def _loop_of(schedule: Schedule) -> str:
+    if not schedule.loops:
+        return ""
+    return f" (orange: loop × {hot_loop(schedule).trips or '?'})"
 
 
 def _draw(
@@ -185,12 +193,3 @@ def _draw(
         loop = hot_loop(schedule)
         row = len(units) - 0.15
         axes.plot([loop.first, loop.last + 1], [row, row], color="#D55E00", lw=3)
-        trips = f"× {loop.trips}" if loop.trips else "× ?"
-        axes.annotate(
-            f"loop {trips}",
-            (loop.first, row),
-            xytext=(3, 3),
-            textcoords="offset points",
-            color="#9C4400",
-            fontsize=7,
-        )
