@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from helpers.plots import STYLE
 from helpers.vliw import Loop, Schedule
@@ -18,7 +19,7 @@ UNITS = ("MXU", "XLU", "VALU", "EUP", "VLOAD", "VSTORE", "SALU")
 """The units that a picture shows, by the dump's names, from the matrix unit down."""
 
 # A page of pictures stays small, and a strip readable, with at most so many columns.
-_COLUMNS = 150
+_COLUMNS = 100
 
 
 def hot_loop(schedule: Schedule) -> Loop:
@@ -28,9 +29,9 @@ def hot_loop(schedule: Schedule) -> Loop:
         schedule: The bundles of one piece of a program.
 
     Returns:
-        The loop that issues the most bundles, an inner one before an outer one of
+        The loop whose body times trips is largest, an inner one before an outer one of
         the same weight; the whole schedule, run once, if it has no loop. A loop of
-        unknown trips counts once.
+        unknown trips counts once, and trips of a loop around it do not count.
 
     Raises:
         ValueError: If the schedule has no bundles.
@@ -104,9 +105,9 @@ def slot_picture(
     """Draws busy units over time, one panel a schedule, one strip a unit.
 
     Time runs to the right, one bundle a step, each bundle once; the darker a strip,
-    the more of the unit's capacity is busy (a long schedule is averaged over stretches
-    of equal length). An orange bar under the strips marks the loop that ``hot_loop``
-    finds, and the panel's title says how often it runs.
+    the more of the unit's capacity is busy, in steps of a fifth (a long schedule is
+    averaged over stretches of equal length). An orange bar under the strips marks the
+    loop that ``hot_loop`` finds, and the panel's title says how often it runs.
 
     Args:
         schedules: For each panel's title, a schedule with a table of busy units.
@@ -118,9 +119,11 @@ def slot_picture(
         The figure; shown when it is a cell's last value.
 
     Raises:
-        ValueError: If there is nothing to draw, a schedule has no table, or a unit is
-            not in it.
+        ValueError: If there is nothing to draw, a schedule has no bundles or no table,
+            a unit is not in it, or ``columns`` is below 1.
     """
+    if columns < 1:
+        raise ValueError(f"expected at least one column, got {columns}")
     if not schedules or not units:
         raise ValueError(
             f"expected schedules and units to draw, got {len(schedules)} and "
@@ -130,14 +133,14 @@ def slot_picture(
         figure, panels = plt.subplots(
             len(schedules),
             1,
-            figsize=(5.4, 0.7 + len(schedules) * (0.55 + 0.17 * len(units))),
+            figsize=(5.4, 0.7 + len(schedules) * (0.5 + 0.13 * len(units))),
             layout="constrained",
             squeeze=False,
         )
         for axes, (name, schedule) in zip(panels[:, 0], schedules.items(), strict=True):
             strips = np.array([_strip(schedule, unit, columns) for unit in units])
             _draw(axes, strips, units, schedule)
-            axes.set_title(name + _loop_of(schedule), fontsize=10)
+            axes.set_title(name + _loop_of(schedule), fontsize=9)
         panels[-1, 0].set_xlabel("bundle, in the order of issue")
         figure.suptitle(title, fontsize=11, x=0.02, ha="left")
         figure.colorbar(
@@ -157,11 +160,13 @@ def _strip(schedule: Schedule, unit: str, columns: int) -> np.ndarray:
     if schedule.utilization is None:
         raise ValueError("expected a schedule with a table of busy units, got none")
     busy = np.array(schedule.utilization.over_time(unit), dtype=np.float64)
+    if not busy.size:
+        raise ValueError("expected a schedule with bundles, got none")
     busy /= schedule.utilization.capacity[unit]
     edges = np.linspace(0, len(busy), min(columns, len(busy)) + 1).astype(int)
     sums = np.add.reduceat(busy, edges[:-1])
-    # Steps of a tenth: no eye tells finer ones apart, and the picture's file halves.
-    return np.round(sums / np.diff(edges), 1)
+    # Steps of a fifth: shades that an eye tells apart, in a file half as large.
+    return np.round(5 * sums / np.diff(edges)) / 5
 
 
 def _loop_of(schedule: Schedule) -> str:
@@ -185,8 +190,10 @@ def _draw(
         extent=(0, bundles, len(units) - 0.5, -0.5),
     )
     axes.hlines(np.arange(len(units) - 1) + 0.5, 0, bundles, color="white")
-    axes.set_yticks(range(len(units)), units, fontsize=8)
+    axes.set_yticks(range(len(units)), units, fontsize=7)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set(xlim=(0, bundles), ylim=(len(units) + 0.2, -0.5))
     if schedule.loops:

@@ -37,38 +37,16 @@ def every_dimension(shape, order, tile, item_bytes):
     return padded(shape, order, whole, item_bytes)
 
 
+def tile_reversed(shape, order, tile, item_bytes):
+    return padded(shape, order, tile[::-1], item_bytes)
+
+
+def tile_at_least_one(shape, order, tile, item_bytes):
+    return padded([max(length, 1) for length in shape], order, tile, item_bytes)
+
+
 def order_reversed(shape, order, tile, item_bytes):
     return padded(shape, order[::-1], tile, item_bytes)
-
-
-def pair(operations, capacity):
-    needed = {u: math.ceil(n / capacity[u]) for u, n in operations.items()}
-    unit = max(needed, key=needed.get)
-    return [np.int64(needed[unit]), unit]
-
-
-def summed(operations, capacity):
-    needed = {u: math.ceil(n / capacity[u]) for u, n in operations.items()}
-    return sum(needed.values()), max(needed, key=needed.get)
-
-
-def uncut(operations, capacity):
-    needed = {u: n / capacity[u] for u, n in operations.items()}
-    unit = max(needed, key=needed.get)
-    return needed[unit], unit
-
-
-def most_operations(operations, capacity):
-    unit = max(operations, key=operations.get)
-    return math.ceil(operations[unit] / capacity[unit]), unit
-
-
-def number_alone(operations, capacity):
-    return pair(operations, capacity)[0]
-
-
-def other_way_round(operations, capacity):
-    return pair(operations, capacity)[::-1]
 
 
 def streamed(m, k, n, side, group=8):
@@ -154,31 +132,32 @@ def nothing(tiles, steps, capacity, latency, registers):
     return [[0.5 + 20 * n for n in range(len(steps))] for _ in range(tiles)]
 
 
+def endless(*arguments):
+    return np.array(scheduled(*arguments)) * np.inf
+
+
+def late(*arguments):
+    return np.array(scheduled(*arguments)) + 900_000_000
+
+
 WRONG = {
     "tpu.clock_at_most": [
-        (ONCE, "that is the bound for one product"),
-        (2 * ONCE, "divide by 2, not multiply"),
-        (ONCE / 4, "a multiply-accumulate is 2 FLOPs, once"),
+        (ONCE, "the MXUs of both TensorCores count"),
+        (2 * ONCE, "divide by the products a cycle"),
+        (ONCE / 4, "a multiply-accumulate is 2 FLOPs"),
         (ONCE / 1e9, "the clock in Hz"),
-        (ONCE * 2 / 2 * 2, "divide by 2, not multiply"),
         (1.1 * ONCE, "the peak of the chip, divided by"),
         ("2.2e9", "drop the quotes"),
     ],
     "tpu.padded_bytes": [
-        (unpadded, "round up, not to the nearest"),
+        (unpadded, "round every length up"),
+        (tile_reversed, "the tile's last length lies on the fastest"),
+        (tile_at_least_one, "nothing takes no bytes"),
         (order_ignored, "the order goes from the fastest dimension"),
         (tiles_forgotten_bytes, "an element has item_bytes bytes"),
         (every_dimension, "only the two fastest dimensions are tiled"),
         (order_reversed, "must be 16384, got"),
         (lambda *a: [padded(*a)], "expected"),
-    ],
-    "tpu.fewest_bundles": [
-        (summed, "must be 512"),
-        (uncut, "there is no part of a bundle"),
-        (most_operations, "divide each unit's operations by its capacity"),
-        (number_alone, "expected a pair of a number and a unit's name"),
-        (other_way_round, "expected a number"),
-        (lambda o, c: (512, "EUP"), "must be 34"),
     ],
     "tpu.passes": [
         (one_way, "let the 513 stream"),
@@ -195,6 +174,10 @@ WRONG = {
         (capacity_ignored, "in one bundle, and there is room for"),
         (transposed, "one row a tile"),
         (nothing, "bundles are numbered 0, 1, 2"),
+        (endless, "bundles are numbered 0, 1, 2"),
+        (late, "start the next tile before the last one is done"),
+        (lambda *a: np.array(scheduled(*a)) + 1j, "bundles are numbered 0, 1, 2"),
+        (lambda *a: [[1], [1, 2]], "unequal length"),
         (lambda *a: scheduled(*a)[:-1], "expected times of shape"),
     ],
 }
@@ -204,7 +187,6 @@ RIGHT = [
     ("tpu.clock_at_most", (2.2e9,)),
     ("tpu.padded_bytes", (padded,)),
     ("tpu.padded_bytes", (lambda *a: jnp.float32(padded(*a)),)),
-    ("tpu.fewest_bundles", (pair,)),
     ("tpu.passes", (steps,)),
     ("tpu.pipelined", (scheduled,)),
     ("tpu.pipelined", (as_numpy,)),
