@@ -42,7 +42,7 @@ PRAISE = re.compile(
     r"\b(seamless\w*|powerful|revolutionary|simply|magic\w*|just|effortless\w*)\b", re.I
 )
 WIDTH = 76
-DRAWN = plots.__all__ + timelines.__all__ + diagrams.__all__
+DRAWN = [*plots.__all__, *timelines.__all__, *diagrams.__all__, "slot_picture"]
 FIGURES = [name for name in DRAWN if name.islower()]
 DRAWS = re.compile(rf"^({'|'.join(FIGURES)})\(", re.M)
 
