@@ -115,6 +115,15 @@ def fence_slowdown(answer: Any) -> None:
             "the ReLU's program begins when the product's has ended: add the two "
             "bounds, do not take the larger of the summed arithmetic and bytes",
         )
+        # Where arithmetic binds, both slips give the same ratio.
+        for numbers, macs in ((2, 1), (4, 2)):
+            slipped = _slowdown(rows, inner, columns, machine, numbers, macs)
+            expect(
+                not math.isclose(found, slipped, rel_tol=1e-6)
+                or math.isclose(slipped, wanted, rel_tol=1e-6),
+                "a factor of two: a multiplication and an addition are two FLOPs, and "
+                "a bfloat16 number has two bytes",
+            )
         shown = f"for {rows} × {inner} by {inner} × {columns}"
         expect(
             math.isclose(found, wanted, rel_tol=1e-3),
@@ -122,9 +131,18 @@ def fence_slowdown(answer: Any) -> None:
         )
 
 
-def _slowdown(rows: int, inner: int, columns: int, machine: Roof) -> float:
-    product = bound(matmul_cost(rows, inner, columns), machine).bound_s
-    relu = 2 * rows * columns * 2 / machine.bytes_per_s
+def _slowdown(
+    rows: int,
+    inner: int,
+    columns: int,
+    machine: Roof,
+    number_bytes: int = 2,
+    flops_a_mac: int = 2,
+) -> float:
+    right = matmul_cost(rows, inner, columns)
+    work = Cost(right.flops * flops_a_mac / 2, right.bytes_accessed * number_bytes / 2)
+    product = bound(work, machine).bound_s
+    relu = 2 * rows * columns * number_bytes / machine.bytes_per_s
     return (product + relu) / product
 
 
@@ -150,10 +168,15 @@ def running_sum(answer: Any) -> None:
     rising = [np.array([0.0, 1.0]), np.array([5.0, 9.0]), np.array([2.0, 2.0])]
     large = [np.array([1000.0, 999.0]), np.array([1001.0, -1000.0])]
     masked = [np.array([-np.inf, -np.inf]), np.array([1.0, 2.0])]
+    negative = [np.array([-5.0, -3.0]), np.array([-4.0])]
     for blocks, hint in (
         (falling, "the maximum is in the first block"),
         (rising, "a larger maximum came later: scale the sum so far by exp(old - new)"),
         (plain, "random blocks"),
+        (
+            negative,
+            "all numbers are negative: a maximum that starts at 0 is not theirs",
+        ),
         (large, "exp(1000) overflows: subtract the maximum before exponentiating"),
         (
             masked,
@@ -211,9 +234,13 @@ def attention_in_blocks(answer: Any) -> None:
     Args:
         answer: ``attention_in_blocks(q, k, v, block)``; see the exercise.
     """
-    tokens, size = 64, 8
+    # More keys than queries, so that a row of scores is known by its length.
+    tokens, others, size = 64, 128, 4
     keys = jax.random.split(jax.random.key(np.random.default_rng().integers(2**31)), 3)
-    q, k, v = (jax.random.normal(key, (tokens, size)) for key in keys)
+    q, k, v = (
+        jax.random.normal(key, (count, size))
+        for key, count in zip(keys, (tokens, others, others), strict=True)
+    )
     for scale, block, hint in (
         (1.0, 16, "compare with softmax(q @ k.T / sqrt(H)) @ v, step by step"),
         (40.0, 8, "large scores: keep a running maximum and subtract it"),
@@ -240,11 +267,20 @@ def attention_in_blocks(answer: Any) -> None:
             jax.errors.ConcretizationTypeError,
         ):
             expect(False, "it cannot be traced: compute with jax.numpy, not NumPy")
-        largest = max(_sizes(record.jaxpr), default=0)
+        shapes = list(_shapes(record.jaxpr))
+        largest = max(map(math.prod, shapes), default=0)
         expect(
             largest <= tokens * block,
             f"an array of {largest} numbers is computed on the way; at most T × block "
             f"= {tokens * block} are allowed: take the keys block by block",
+        )
+        expect(
+            not any(
+                others in shape and math.prod(shape) != others * size
+                for shape in shapes
+            ),
+            "scores of a query for all S keys are held at once: blocks of queries need "
+            "no running sum; take the keys block by block",
         )
 
 
@@ -254,13 +290,13 @@ def _attention(q: Any, k: Any, v: Any) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True) @ np.asarray(v, float)
 
 
-def _sizes(jaxpr: Any) -> Iterator[int]:
-    """Sizes of all that a record computes, inside loops and calls too."""
+def _shapes(jaxpr: Any) -> Iterator[tuple[int, ...]]:
+    """Shapes of all that a record computes, inside loops and calls too."""
     for equation in jaxpr.eqns:
         for each in _records(equation.params):
-            yield from _sizes(each)
+            yield from _shapes(each)
         # Of a loop too: it may stack what its turns give.
-        yield from (math.prod(out.aval.shape) for out in equation.outvars)
+        yield from (out.aval.shape for out in equation.outvars)
 
 
 def _records(params: dict[str, Any]) -> Iterator[Any]:

@@ -68,6 +68,14 @@ def bytes_alone(rows, inner, columns, flops_per_s, bytes_per_s):
     return (moved + 4 * rows * columns) / moved
 
 
+def one_flop_a_mac(rows, inner, columns, flops_per_s, bytes_per_s):
+    return slower(rows, inner, columns, 2 * flops_per_s, bytes_per_s)
+
+
+def in_float32(rows, inner, columns, flops_per_s, bytes_per_s):
+    return slower(rows, inner, columns, flops_per_s, bytes_per_s / 2)
+
+
 def one_trip(*numbers):
     product, relu = bounds(*numbers)
     return (product + relu / 2) / product
@@ -121,6 +129,15 @@ def without_maximum(blocks):
 
 def unguarded(blocks):
     top, total = -np.inf, 0.0
+    for block in blocks:
+        new = max(top, block.max())
+        total = total * np.exp(top - new) + np.exp(block - new).sum()
+        top = new
+    return top, total
+
+
+def from_zero(blocks):
+    top, total = 0.0, 0.0
     for block in blocks:
         new = max(top, block.max())
         total = total * np.exp(top - new) + np.exp(block - new).sum()
@@ -222,6 +239,10 @@ def averaged(q, k, v, block):
     return sum(parts) / len(parts)
 
 
+def query_by_query(q, k, v, block):
+    return jax.lax.map(lambda one: whole(one[None], k, v, block)[0], q)
+
+
 def transposed(q, k, v, block):
     return blocked(q, k, v, block).T
 
@@ -247,6 +268,8 @@ WRONG = {
         (faster, "a slowdown is at least 1"),
         (together, "begins when the product's has ended"),
         (bytes_alone, "arithmetic binds"),
+        (one_flop_a_mac, "are two FLOPs"),
+        (in_float32, "has two bytes"),
         (one_trip, "arithmetic binds"),
         (of_v5e, "the two rates that are given"),
     ],
@@ -255,12 +278,14 @@ WRONG = {
         (uncorrected, "scale the sum so far"),
         (without_maximum, "overflows"),
         (unguarded, "guard the maximum"),
+        (from_zero, "all numbers are negative"),
         (sum_alone, "the pair"),
         (kept_to_the_end, "kept until the end"),
     ],
     "fusion.attention_in_blocks": [
         (whole, "block by block"),
         (hidden, "block by block"),
+        (query_by_query, "for all S keys"),
         (stacked, "block by block"),
         (of_16, "block by block"),
         (in_numpy, "not NumPy"),
