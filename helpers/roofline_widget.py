@@ -6,6 +6,7 @@ divides and compares them, and a test holds its answers against `roofline.bound`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,11 +123,17 @@ def _batches(operations: Sequence[Operation]) -> list[int]:
                 f"{list(operation.by_batch)}"
             )
         for work in operation.by_batch.values():
-            if not (work.flops > 0 and work.bytes_accessed > 0):
+            if not all(1 <= n < math.inf for n in (work.flops, work.bytes_accessed)):
                 raise ValueError(
                     f"expected {operation.name!r} to compute and to move something, "
                     f"got {work.flops} FLOPs and {work.bytes_accessed} bytes"
                 )
+        sent = operation.link_bytes
+        if sent and not (set(batches) <= set(sent) and min(sent.values()) >= 1):
+            raise ValueError(
+                f"expected {operation.name!r} to send something at each of {batches}, "
+                f"or nothing at all, got {dict(sent)}"
+            )
     return batches
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,18 @@ def test_roofline_without_a_script_has_an_answer_for_each_chip():
         (
             {"operations": [Operation("x", "bound", {1: Cost(1, 0)})]},
             "compute and to move something",
+        ),
+        (
+            {"operations": [Operation("x", "bound", {1: Cost(math.inf, 1)})]},
+            "compute and to move something",
+        ),
+        (
+            {"operations": [Operation("x", "bound", {1: Cost(1, 1)}, {2: 1.0})]},
+            "send something at each",
+        ),
+        (
+            {"operations": [Operation("x", "bound", {1: Cost(1, 1)}, {1: 0.0})]},
+            "send something at each",
         ),
     ],
 )

@@ -33,6 +33,14 @@ def fences_alone(length, fences, size_bytes):
     return 2 * size_bytes * len(set(fences))
 
 
+def of_one_size(length, fences, size_bytes):
+    return 2048 * (1 + len({at for at in fences if at < length}))
+
+
+def of_v5e(rows, inner, columns, flops_per_s, bytes_per_s):
+    return slower(rows, inner, columns, 197e12, 819e9)
+
+
 def bounds(rows, inner, columns, flops_per_s, bytes_per_s):
     moved = 2 * (rows * inner + inner * columns + rows * columns)
     product = max(2 * rows * inner * columns / flops_per_s, moved / bytes_per_s)
@@ -60,6 +68,14 @@ def bytes_alone(rows, inner, columns, flops_per_s, bytes_per_s):
     return (moved + 4 * rows * columns) / moved
 
 
+def one_flop_a_mac(rows, inner, columns, flops_per_s, bytes_per_s):
+    return slower(rows, inner, columns, 2 * flops_per_s, bytes_per_s)
+
+
+def in_float32(rows, inner, columns, flops_per_s, bytes_per_s):
+    return slower(rows, inner, columns, flops_per_s, bytes_per_s / 2)
+
+
 def one_trip(*numbers):
     product, relu = bounds(*numbers)
     return (product + relu / 2) / product
@@ -74,6 +90,11 @@ def online(blocks):
         total = total * np.exp(top - new) + np.exp(block - new).sum()
         top = new
     return top, total
+
+
+def kept_to_the_end(blocks):
+    row = np.concatenate(list(blocks))
+    return row.max(), np.exp(row - row.max()).sum()
 
 
 def online_in_jax(blocks):
@@ -108,6 +129,15 @@ def without_maximum(blocks):
 
 def unguarded(blocks):
     top, total = -np.inf, 0.0
+    for block in blocks:
+        new = max(top, block.max())
+        total = total * np.exp(top - new) + np.exp(block - new).sum()
+        top = new
+    return top, total
+
+
+def from_zero(blocks):
+    top, total = 0.0, 0.0
     for block in blocks:
         new = max(top, block.max())
         total = total * np.exp(top - new) + np.exp(block - new).sum()
@@ -162,6 +192,33 @@ def whole(q, k, v, block):
     return jax.nn.softmax(q @ k.T * q.shape[-1] ** -0.5) @ v
 
 
+def of_16(q, k, v, block):
+    return blocked(q, k, v, 16)
+
+
+def in_numpy(q, k, v, block):
+    return jnp.asarray(whole(*map(np.asarray, (q, k, v)), block))
+
+
+def stacked(q, k, v, block):
+    """All scores, as what a loop stacks, and another loop over them."""
+
+    def score(_, keys):
+        return None, q @ keys.T * q.shape[-1] ** -0.5
+
+    scores = jax.lax.scan(score, None, k.reshape(-1, block, k.shape[-1]))[1]
+    top = scores.max((0, 2))
+
+    def turn(carry, part):
+        weights = jnp.exp(part[0] - top[:, None])
+        return (carry[0] + weights.sum(-1), carry[1] + weights @ part[1]), None
+
+    start = jnp.zeros(len(q)), jnp.zeros(q.shape)
+    parts = scores, v.reshape(-1, block, v.shape[-1])
+    (total, result), _ = jax.lax.scan(turn, start, parts)
+    return result / total[:, None]
+
+
 def hidden(q, k, v, block):
     return jax.jit(whole, static_argnums=3)(q, k, v, block)
 
@@ -182,6 +239,10 @@ def averaged(q, k, v, block):
     return sum(parts) / len(parts)
 
 
+def query_by_query(q, k, v, block):
+    return jax.lax.map(lambda one: whole(one[None], k, v, block)[0], q)
+
+
 def transposed(q, k, v, block):
     return blocked(q, k, v, block).T
 
@@ -193,6 +254,7 @@ WRONG = {
         (one_for_each_fence, "nothing behind it"),
         (without_the_last, "are one fence"),
         (fences_alone, "without a fence"),
+        (of_one_size, "whatever the array's size"),
     ],
     "fusion.array_crossings": [
         ([2, 3, 4, 5, 1], "two results are written"),
@@ -205,19 +267,28 @@ WRONG = {
     "fusion.fence_slowdown": [
         (faster, "a slowdown is at least 1"),
         (together, "begins when the product's has ended"),
-        (bytes_alone, "bound by arithmetic"),
-        (one_trip, "bound by arithmetic"),
+        (bytes_alone, "arithmetic binds"),
+        (one_flop_a_mac, "are two FLOPs"),
+        (in_float32, "has two bytes"),
+        (one_trip, "arithmetic binds"),
+        (of_v5e, "the two rates that are given"),
     ],
     "fusion.running_sum": [
         (twice, "expected"),
         (uncorrected, "scale the sum so far"),
         (without_maximum, "overflows"),
         (unguarded, "guard the maximum"),
+        (from_zero, "all numbers are negative"),
         (sum_alone, "the pair"),
+        (kept_to_the_end, "kept until the end"),
     ],
     "fusion.attention_in_blocks": [
         (whole, "block by block"),
         (hidden, "block by block"),
+        (query_by_query, "for all S keys"),
+        (stacked, "block by block"),
+        (of_16, "block by block"),
+        (in_numpy, "not NumPy"),
         (unscaled, "square root of the head size"),
         (unshifted, "running maximum"),
         (averaged, "step by step"),
