@@ -201,7 +201,9 @@ def _picture(
     for place in _places(array):
         x, y, anchor, whence = _where(place, array)
         text = scene.texts.get(place, "")
-        marks.append(_text(x, y, anchor, place[0], text, whence if named else None))
+        # Only a player fills a place that is empty now.
+        if text or named:
+            marks.append(_text(x, y, anchor, place[0], text, whence if named else None))
     bars = _bars(shown, index, width, height) if named else ("", height)
     return (
         f'<svg viewBox="0 0 {width} {bars[1]}" style="max-width:{width * 1.25:.0f}px" '

@@ -110,7 +110,7 @@ def train_step(
     nats, gradients = jax.value_and_grad(loss)(state.parameters, tokens)
     updates, moments = optimizer.update(gradients, state.moments, state.parameters)
     parameters = optax.apply_updates(state.parameters, updates)
-    seen = {"loss": nats, "gradient_norm": optax.global_norm(gradients)}
+    seen = {"loss": nats, "gradient_norm": optax.tree.norm(gradients)}
     return State(state.step + 1, parameters, moments), seen
 
 
@@ -145,7 +145,7 @@ def abstract_state(
 
     table = parameter_table(config)
     parameters = jax.tree.map(cut, table, is_leaf=is_parameter)
-    moments = optax.tree_utils.tree_map_params(
+    moments = optax.tree.map_params(
         optimizer,
         lambda _, like: like,
         jax.eval_shape(optimizer.init, parameters),
