@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import jax
 from jax.sharding import SingleDeviceSharding
 
 from helpers.hlo import parse
-from helpers.hlo_module import Module
+from helpers.hlo_module import Instruction, Module
 from helpers.lowering import lower_for, shape_of
 from helpers.store import kept
 from helpers.topology import CHIPS
@@ -79,20 +79,17 @@ class Pass:
         return _only(self.after, self.before)
 
 
+def _instructions(module: Module) -> Iterator[Instruction]:
+    for computation in module.computations.values():
+        yield from computation.instructions
+
+
 def _lines(module: Module) -> list[str]:
-    return [
-        found.text
-        for computation in module.computations.values()
-        for found in computation.instructions
-    ]
+    return [found.text for found in _instructions(module)]
 
 
 def _opcodes(module: Module) -> Counter[str]:
-    return Counter(
-        found.opcode
-        for computation in module.computations.values()
-        for found in computation.instructions
-    )
+    return Counter(found.opcode for found in _instructions(module))
 
 
 def _only(module: Module, other: Module) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from helpers.plots import STYLE
-from helpers.vliw import Loop, Schedule
+from helpers.plots import PALETTE, STYLE
+from helpers.vliw import Loop, Schedule, Utilization
 
 __all__ = ["UNITS", "busy_shares", "hot_loop", "longest_piece", "slot_picture"]
 
@@ -90,9 +90,14 @@ def busy_shares(
     Raises:
         ValueError: If there is no table, no such unit, or no such stretch.
     """
+    found = _table(schedule)
+    return {unit: found.share(unit, first, last) for unit in units}
+
+
+def _table(schedule: Schedule) -> Utilization:
     if schedule.utilization is None:
         raise ValueError("expected a schedule with a table of busy units, got none")
-    return {unit: schedule.utilization.share(unit, first, last) for unit in units}
+    return schedule.utilization
 
 
 def slot_picture(
@@ -157,12 +162,11 @@ def slot_picture(
 
 def _strip(schedule: Schedule, unit: str, columns: int) -> np.ndarray:
     """Busy shares of one unit, averaged over at most so many equal stretches."""
-    if schedule.utilization is None:
-        raise ValueError("expected a schedule with a table of busy units, got none")
-    busy = np.array(schedule.utilization.over_time(unit), dtype=np.float64)
+    found = _table(schedule)
+    busy = np.array(found.over_time(unit), dtype=np.float64)
     if not busy.size:
         raise ValueError("expected a schedule with bundles, got none")
-    busy /= schedule.utilization.capacity[unit]
+    busy /= found.capacity[unit]
     edges = np.linspace(0, len(busy), min(columns, len(busy)) + 1).astype(int)
     sums = np.add.reduceat(busy, edges[:-1])
     # Steps of a fifth: shades that an eye tells apart, in a file half as large.
@@ -199,4 +203,4 @@ def _draw(
     if schedule.loops:
         loop = hot_loop(schedule)
         row = len(units) - 0.15
-        axes.plot([loop.first, loop.last + 1], [row, row], color="#D55E00", lw=3)
+        axes.plot([loop.first, loop.last + 1], [row, row], color=PALETTE[1], lw=3)

@@ -16,6 +16,7 @@ operand cell by cell; tests hold the two together. Both leave out any wait for m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
@@ -84,8 +85,7 @@ class Phases:
         stream: An operand enters the first cell.
         skew: The last operands are still on their way to the last cell.
         drain: Nothing enters, nothing is multiplied, results still leave.
-        wait: The array could take the next tile, but its weights are not in yet or
-            the sums of the one before are in the way.
+        wait: The next tile's weights are not in yet, or the last one's sums in the way.
     """
 
     load: int
@@ -153,17 +153,16 @@ def count(m: int, k: int, n: int, array: Array) -> Counts:
         ValueError: If a length is below 1.
     """
     p = _problem(m, k, n, array)
-    down, across = -(-p.over_rows // array.rows), -(-p.over_cols // array.cols)
+    down, across = _tiles(p, array)
     to_right = p.stream * p.over_rows * across
     if array.dataflow == "os":
         a_reads, b_reads = to_right, k * n * down
         sums = m * n
         down_moves, sum_passes = b_reads * (array.rows - 1), n * _hops(m, array.rows)
     else:
-        kept = k * n if array.dataflow == "ws" else m * k
-        a_reads, b_reads = to_right, kept
+        a_reads, b_reads = to_right, k * n
         if array.dataflow == "is":
-            a_reads, b_reads = kept, to_right
+            a_reads, b_reads = m * k, to_right
         sums = m * n * down
         down_moves = p.over_cols * _hops(p.over_rows, array.rows)
         sum_passes = sums * array.rows - m * k * n
@@ -216,9 +215,8 @@ def phases(m: int, k: int, n: int, array: Array) -> Phases:
         ValueError: If a length is below 1.
     """
     p = _problem(m, k, n, array)
-    tiles = _tiles(p, array)
-    skew = array.rows + array.cols - 2
-    load, drain = (0, array.rows - 1) if array.dataflow == "os" else (array.rows, 0)
+    tiles = math.prod(_tiles(p, array))
+    load, skew, drain = _beside_stream(array)
     if not array.overlap:
         return Phases(tiles * load, tiles * p.stream, tiles * skew, tiles * drain)
     wait = (tiles - 1) * (interval(m, k, n, array) - p.stream)
@@ -242,8 +240,7 @@ def interval(m: int, k: int, n: int, array: Array) -> int:
     """
     stream = _problem(m, k, n, array).stream
     if not array.overlap:
-        skew = array.rows + array.cols - 2
-        return stream + skew + (array.rows - (array.dataflow == "os"))
+        return stream + sum(_beside_stream(array))
     least = max(stream, array.rows)
     if array.dataflow == "os" and least % 2 == 0 and least < 2 * array.rows - 1:
         # Sums leave a column every second cycle: the next tile's fill the gaps.
@@ -261,9 +258,8 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
         The sums.
     """
     listed = list(parts)
-    return Counts(
-        **{f.name: sum(getattr(p, f.name) for p in listed) for f in fields(Counts)}
-    )
+    names = [each.name for each in fields(Counts)]
+    return Counts(*(sum(getattr(part, name) for part in listed) for name in names))
 
 
 def _problem(m: int, k: int, n: int, array: Array) -> _Problem:
@@ -272,9 +268,14 @@ def _problem(m: int, k: int, n: int, array: Array) -> _Problem:
     return _Problem(*roles[array.dataflow])
 
 
-def _tiles(problem: _Problem, array: Array) -> int:
-    down = -(-problem.over_rows // array.rows)
-    return down * -(-problem.over_cols // array.cols)
+def _tiles(problem: _Problem, array: Array) -> tuple[int, int]:
+    return -(-problem.over_rows // array.rows), -(-problem.over_cols // array.cols)
+
+
+def _beside_stream(array: Array) -> tuple[int, int, int]:
+    """The cycles of one tile without its stream: loading, skew, draining."""
+    load, drain = (0, array.rows - 1) if array.dataflow == "os" else (array.rows, 0)
+    return load, array.rows + array.cols - 2, drain
 
 
 def _hops(length: int, rows: int) -> int:

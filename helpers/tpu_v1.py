@@ -10,7 +10,6 @@ operations for TOPS; here `bound_ops_per_s` puts both in operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from helpers.chips import CHIPS
@@ -24,10 +23,8 @@ __all__ = [
     "Workload",
     "bound_ops_per_s",
     "cycles_per_row",
-    "geometric_mean",
     "implied_ops_per_s",
     "weight_tile_cycles",
-    "weighted_mean",
 ]
 
 
@@ -150,29 +147,3 @@ def cycles_per_row(workload: Workload) -> float:
     """
     streaming = workload.active + workload.weight_stall + workload.weight_shift
     return workload.active / streaming * weight_tile_cycles() / workload.batch
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """The mean of ratios.
-
-    Args:
-        values: Positive numbers.
-
-    Returns:
-        The root of their product.
-    """
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
-def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The mean of values that count differently.
-
-    Args:
-        values: Numbers.
-        weights: How much each counts; they need not add up to 1.
-
-    Returns:
-        The mean.
-    """
-    pairs = zip(values, weights, strict=True)
-    return sum(value * weight for value, weight in pairs) / sum(weights)

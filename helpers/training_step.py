@@ -16,8 +16,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from helpers import model
 from helpers.layout import Layout
+from helpers.lowering import abstract
 from helpers.model_config import ModelConfig
-from helpers.model_parameters import init, is_parameter, parameter_table
+from helpers.model_parameters import Parameter, init, is_parameter, parameter_table
 
 __all__ = [
     "State",
@@ -134,14 +135,12 @@ def abstract_state(
     """
     whole = layout and NamedSharding(layout.mesh, PartitionSpec())
 
-    def cut(leaf: Any) -> jax.ShapeDtypeStruct:
+    def cut(leaf: Parameter) -> jax.ShapeDtypeStruct:
         place = layout and layout.sharding(*leaf.axes)
-        if place is not None:
-            place.shard_shape(leaf.shape)  # raises ValueError if it does not divide
-        return jax.ShapeDtypeStruct(leaf.shape, jnp.float32, sharding=place)
+        return abstract(leaf.shape, "float32", place)
 
     def copied(leaf: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=whole)
+        return abstract(leaf.shape, leaf.dtype, whole)
 
     table = parameter_table(config)
     parameters = jax.tree.map(cut, table, is_leaf=is_parameter)
@@ -152,7 +151,7 @@ def abstract_state(
         parameters,
         transform_non_params=copied,
     )
-    return State(copied(jax.ShapeDtypeStruct((), jnp.int32)), parameters, moments)
+    return State(abstract((), "int32", whole), parameters, moments)
 
 
 def abstract_tokens(
@@ -169,4 +168,4 @@ def abstract_tokens(
         An argument for ``compile_for``, int32 [B, T + 1].
     """
     place = layout and layout.sharding("batch", None)
-    return jax.ShapeDtypeStruct((batch, length + 1), jnp.int32, sharding=place)
+    return abstract((batch, length + 1), "int32", place)

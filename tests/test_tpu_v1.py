@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean, geometric_mean
+
 import pytest
 
 from helpers.chips import CHIPS
@@ -12,10 +14,8 @@ from helpers.tpu_v1 import (
     WORKLOADS,
     bound_ops_per_s,
     cycles_per_row,
-    geometric_mean,
     implied_ops_per_s,
     weight_tile_cycles,
-    weighted_mean,
 )
 
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
@@ -78,9 +78,9 @@ def test_means_follow_from_the_rows_but_not_from_the_shares_halved():
     # Table 1 gives MLPs 61, LSTMs 29 and CNNs 5 percent; halved between their two, they
     # do not give the weighted mean, so the halves were not equal.
     tpu = [w.tpu_relative for w in WORKLOADS]
-    halved = weighted_mean(tpu, [61, 61, 29, 29, 5, 5])
+    halved = fmean(tpu, [61, 61, 29, 29, 5, 5])
     assert halved == pytest.approx(22.7, abs=0.1)
-    most = weighted_mean(tpu, [61, 0, 29, 0, 0, 5])
+    most = fmean(tpu, [61, 0, 29, 0, 0, 5])
     assert halved < REPORTED_MEANS["weighted", "tpu"] < most
 
 
@@ -102,4 +102,4 @@ def test_lstms_take_two_cycles_for_a_row_where_mlps_take_one():
 
 def test_means_by_hand():
     assert geometric_mean([2, 8]) == pytest.approx(4)
-    assert weighted_mean([1, 3], [1, 3]) == 2.5
+    assert fmean([1, 3], [1, 3]) == 2.5

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +27,6 @@ TINY = ModelConfig(
     head_size=8,
     feed_forward=32,
 )
-HERE = Path(__file__).parent
 
 
 def test_a_step_learns_and_keeps_every_type_and_shape():
@@ -81,58 +75,3 @@ def test_a_layout_that_does_not_divide_is_refused():
 def test_a_warm_up_longer_than_the_training_is_refused():
     with pytest.raises(ValueError, match="expected warm_up below 10 steps, got 10"):
         adamw(warm_up=10, steps=10)
-
-
-CHILD = """
-import json, resource, sys, time
-from functools import partial
-from helpers import env
-env.prepare()
-import jax
-from helpers.aot import compile_for
-from helpers.layout import Layout
-from helpers.published_models import config_from
-from helpers.topology import slice_mesh
-from helpers.training_step import abstract_state, abstract_tokens, adamw, train_step
-
-config = config_from(json.loads(sys.argv[1]))
-mesh = slice_mesh("v5e:16x16", {"data": 256})
-layout = Layout(mesh, {"batch": "data", "embed": "data"})
-optimizer = adamw()
-how = {"config": config, "optimizer": optimizer, "layout": layout, "remat": "full"}
-step = jax.jit(partial(train_step, **how), donate_argnums=0)
-state = abstract_state(config, optimizer, layout)
-began = time.perf_counter()
-program = compile_for(step, state, abstract_tokens(256, 2048, layout), mesh=mesh)
-seconds = time.perf_counter() - began
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({
-    "seconds": seconds,
-    "cpu_seconds": time.process_time(),
-    "peak_bytes": peak,
-    "flops": program.flops,
-    "total_bytes": program.memory.total_bytes,
-    "arguments_bytes": program.memory.arguments_bytes,
-    "devices": program.device_count,
-}))
-"""
-
-
-def compiled_step(fields):
-    """Compiles a model's step for 256 chips, in a process of its own, kept nowhere."""
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, json.dumps(fields)],
-        env=os.environ | {"BOOK_CACHE": ""},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert child.returncode == 0, child.stderr[-2000:]
-    return json.loads(child.stdout.splitlines()[-1])
-
-
-if __name__ == "__main__":
-    cases = json.loads((HERE / "data" / "model_configs.json").read_text())
-    fields = cases["Llama 3.1 8B"]["fields"]
-    fields["num_hidden_layers"] = int((sys.argv[1:] or [32])[0])
-    print(compiled_step(fields))
